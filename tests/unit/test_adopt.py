@@ -248,6 +248,9 @@ def test_the_report_has_curves_and_every_guideline(tmp_path: Path) -> None:
     } <= drawn
     assert all(name.startswith("block-") for name in drawn)  # no figure for each phase
     page = (report / "index.html").read_text()
+    # No database writes here, so bytes per user byte are no answer.
+    assert page.index('id="block"') < page.index('id="verdicts"')
+    assert 'id="amplification"' not in page
     assert "imported: measured by others" in page
     svg = (report / "figures/block-latency-raw-device-read.svg").read_text()
     assert ">mq-deadline<" in svg

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.read.block import points_of
 from analysis.show import amplification_figure, utilisation_figure
 from analysis.show.parts import Plots, ReportData, Section
 from analysis.tenants import mix
@@ -10,9 +11,9 @@ ORDER = 15
 
 
 def section(data: ReportData) -> Section | None:
-    """Return the figures that the campaign has data for; None for mixes, and without any."""
+    """Return the figures that the campaign has data for; None for mixes and sweeps of fio."""
     comparison, groups = data.comparison, data.groups
-    if comparison.contrast == mix.FACTOR:
+    if comparison.contrast == mix.FACTOR or points_of(comparison.runs):
         return None
     plots = [
         amplification_figure.over_writes(comparison, groups),
