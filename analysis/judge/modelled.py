@@ -14,7 +14,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, RunRecord
 from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
-from harness.store.spec import DeviceKind
+from harness.store.spec import DeviceKind, Scalar
 
 # With fewer requests on time, percentiles are of the machine and not of the model.
 ON_TIME = 0.99
@@ -160,6 +160,11 @@ def _punctual(side: Side, key: str) -> NoVerdict | None:
     return None
 
 
+# Options of fio that the planner changes for a modelled drive.
+_TIMES = frozenset({"runtime", "ramp_time", "startdelay"})
+_RATES = frozenset({"rate", "rate_iops"})
+
+
 def _percent(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
@@ -206,6 +211,7 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
                 and other.result.device.kind is DeviceKind.MODELLED
                 and (twin.served, twin.dilation) == (drive.served, 2 * drive.dilation)
                 and _identity(other) == _identity(run)
+                and _same_work(run, other)
             ):
                 return other
     return None
@@ -213,8 +219,31 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
 
 def _identity(run: RunRecord) -> tuple[object, ...]:
     """Return what the same run has in common. Cells with equal settings stand for each other."""
-    phases = {phase.name: dict(phase.flags) for phase in run.spec.phases}
+    phases = {phase.name: phase.flags.keys() for phase in run.spec.phases}
     return (run.settings, run.result.repetition, run.result.seed, phases)
+
+
+def _same_work(run: RunRecord, slower: RunRecord) -> bool:
+    """Return whether all flags are the same, or are times and rates that were slowed alike.
+
+    fio knows nothing of a dilation, so the planner lengthens times of jobs and lowers rates.
+    """
+    flags = {phase.name: phase.flags for phase in slower.spec.phases}
+    return all(
+        value == (other := flags[phase.name][name]) or _same_on_the_model(name, value, other)
+        for phase in run.spec.phases
+        for name, value in phase.flags.items()
+    )
+
+
+def _same_on_the_model(name: str, value: Scalar, slower: Scalar) -> bool:
+    """Return whether a time has doubled, or a rate is half, but for its rounding."""
+    if not isinstance(value, int) or not isinstance(slower, int):
+        return False
+    option = name.rpartition(".")[2]
+    if option in _TIMES:
+        return slower == 2 * value
+    return option in _RATES and abs(value - 2 * slower) <= 1
 
 
 def _change(run: RunRecord, other: RunRecord, phase: str) -> float | None:

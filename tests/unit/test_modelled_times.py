@@ -27,6 +27,7 @@ from harness.plan import drive_files, model_verdicts
 from harness.plan.load import CONFIGS
 from harness.plan.model_verdicts import ModelVerdict
 from harness.rig import model as rig_model
+from harness.store import checksums
 from harness.store.ledger import Completions
 from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind
@@ -93,6 +94,36 @@ def test_the_same_speed_at_twice_the_dilation_gives_a_verdict(fast: Path, tmp_pa
     assert row.verdict is Verdict.LOWER
     assert row.estimate.center == pytest.approx(0.5)
     assert row.estimate.base_mean == pytest.approx(1000)  # on the model's clock
+
+
+def _with_flags(folder: Path, flags: dict[str, int]) -> Path:
+    """Add flags to the measured phases of all runs."""
+    for path in folder.glob("hosts/*/runs/*/run.json"):
+        spec = json.loads(path.read_text())
+        for phase in spec["phases"]:
+            phase["flags"] |= flags
+        path.write_text(json.dumps(spec))
+        checksums.write(path.parent)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("flags", "same"),
+    [
+        ({"reader.runtime": 256, "writer.rate": 8192, "startdelay": 0, "bs": 4096}, True),
+        ({"reader.runtime": 128, "writer.rate": 16385, "startdelay": 0, "bs": 4096}, True),
+        ({"reader.runtime": 200, "writer.rate": 8192, "startdelay": 0, "bs": 4096}, False),
+        ({"reader.runtime": 256, "writer.rate": 4096, "startdelay": 0, "bs": 4096}, False),
+        ({"reader.runtime": 256, "writer.rate": 8192, "startdelay": 0, "bs": 8192}, False),
+    ],
+)
+def test_jobs_of_fio_are_the_same_with_slowed_times_and_rates(
+    fast: Path, tmp_path: Path, flags: dict[str, int], same: bool
+) -> None:
+    _with_flags(fast, {"reader.runtime": 128, "writer.rate": 16385, "startdelay": 0, "bs": 4096})
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    row = _row(fast, _with_flags(slow, flags))
+    assert row.verdict is (Verdict.LOWER if same else Verdict.NOT_A_RESULT)
 
 
 def test_a_claim_about_a_time_needs_a_slower_campaign(fast: Path, tmp_path: Path) -> None:
