@@ -10,7 +10,8 @@ import os
 import sys
 
 INTERRUPTED = 130
-_STUDY_MINUTES = "60 to 140 minutes on two cores (the default study), more for the first image"
+# As measured on two cores, beside other work and alone.
+_STUDY_MINUTES = {"integration-levels": "60 to 140", "block-level": "20 to 30"}
 _TEST_MINUTES = "40 to 75 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
@@ -25,7 +26,9 @@ _COSTS = """\
 def announce_study(study: str, rig: str) -> None:
     """Describe a study; ``rig`` is empty when the study's own rigs are used."""
     where = f"on the rig {rig}" if rig else "on its rigs, which are virtual machines"
-    _announce(f"run the study {study} {where}", _STUDY_MINUTES)
+    minutes = _STUDY_MINUTES.get(study)
+    takes = f"{minutes} minutes on two cores" if minutes else "a while (the time left is shown)"
+    _announce(f"run the study {study} {where}", f"{takes}, 4 to 12 minutes more for a new image")
 
 
 def agreed() -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.cli import confirm, study
 from harness.cli import main as cli
-from harness.cli import study
 from harness.errors import TimedOut
 from harness.rig import control, model, prerequisites
 from harness.store import overview
@@ -295,6 +295,16 @@ def test_it_asks_on_a_terminal(
     for word in ("installs", "downloads", "touches   no drive of this machine"):
         assert f"  {word}" in shown.out
     assert ("nothing was done" in shown.err) == (not goes_on)
+
+
+@pytest.mark.parametrize(
+    ("study", "takes"), [("block-level", "20 to 30 minutes"), ("mine", "the time left is shown")]
+)
+def test_the_announced_time_is_of_the_study(
+    study: str, takes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    confirm.announce_study(study, "")
+    assert takes in capsys.readouterr().out
 
 
 def test_it_does_not_ask_without_a_terminal(command: Study) -> None:
