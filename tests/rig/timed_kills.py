@@ -1,6 +1,6 @@
 """Does a campaign on modelled drives go on when its runner or a drive's server is killed?
 
-``.venv/bin/python -m tests.rig.timed_kills --kills 50`` boots the rig and prints JSON at its end.
+``python -m tests.rig.timed_kills --kills 50`` boots the rig and prints JSON at its end.
 
 Each kill comes at a random moment of a run. The runner must end, whatever was killed. A killed
 server takes its drive away. It is served again, empty, and the same command continues the campaign.
