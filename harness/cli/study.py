@@ -117,7 +117,7 @@ def execute(arguments: argparse.Namespace) -> int:
     campaign = _campaign(arguments)
     folder = CampaignPaths(RESULTS / campaign)
     variables = _variables(arguments, study.name, campaign)
-    reported = False
+    code, reported = ExitCode.INTERRUPTED, False
     try:
         code, reported = _run(rigs, variables, parts=len(parts) > 1)
         if code == ExitCode.OK and not arguments.bytes_only:
@@ -127,6 +127,9 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"report: {folder.report}/index.html")
         if folder.root.is_dir():
             print(folder.root)
+            if code != ExitCode.OK:
+                words = f"make study STUDY={arguments.study} CAMPAIGN={campaign}"
+                print(f"to continue: {words} (RETRY=failed repeats failed runs)", file=sys.stderr)
     return code
 
 

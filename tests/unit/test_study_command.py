@@ -249,7 +249,9 @@ def test_an_interrupt_stops_them_all(
     command.codes["nvme"] = code
     assert command("levels-all") == (130 if code == -2 else code)
     assert command.rigs == [("nvme", "nvme")]
-    assert capsys.readouterr().out.splitlines() == ["results/c"]
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["results/c"]
+    assert "to continue: make study STUDY=levels-all CAMPAIGN=c" in shown.err
 
 
 def test_options_are_handed_on_as_text(command: Study) -> None:
