@@ -5,15 +5,16 @@ Few runs know a spread badly (see :mod:`analysis.judge.power`): the numbers are 
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from analysis.judge import power, wording
 from analysis.judge.compare import compare
-from analysis.judge.rows import Row
-from analysis.judge.stats import Method
+from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 
@@ -22,24 +23,44 @@ _UNUSABLE = (Verdict.NOT_A_RESULT, Verdict.TOO_FEW)
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierSpread:
+    """What an earlier campaign knows about a metric of a level: its estimate and noise floor."""
+
+    metric: str
+    level: str
+    estimate: Estimate
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """The power of one row.
 
     Attributes:
-        row: the earlier campaign's row.
+        spread: of the earlier campaign.
         finds: the smallest relative difference that the planned repetitions show; None: unknown.
         needed: repetitions that show the wanted effect; None: more than are practical.
     """
 
-    row: Row
+    spread: EarlierSpread
     finds: float | None
     needed: int | None
 
 
-def forecast(
-    earlier: Pool, metrics: Sequence[str], levels: Sequence[str], repetitions: int, effect: float
-) -> list[Forecast]:
-    """Return a forecast for every earlier row of these metrics and levels that has a spread."""
+def forecast(spreads: Sequence[EarlierSpread], repetitions: int, effect: float) -> list[Forecast]:
+    """Return the power of a study with so many repetitions for each spread."""
+    return [
+        Forecast(
+            spread,
+            _finds(spread, repetitions),
+            power.repetitions(spread.estimate, effect, spread.floor),
+        )
+        for spread in spreads
+    ]
+
+
+def spreads_of(earlier: Pool, metrics: Sequence[str], levels: Sequence[str]) -> list[EarlierSpread]:
+    """Return the spread of every row of these metrics and levels that has one."""
     known = {key for run in earlier.runs for key in run.result.metrics}
     wanted = [metric for metric in metrics if metric in known]
     if not wanted:
@@ -47,19 +68,58 @@ def forecast(
     # An earlier campaign may be unfair as a comparison. Its runs have a spread nevertheless.
     rows = compare(earlier, metrics=wanted, different_code=True).rows
     return [
-        Forecast(
-            row,
-            _finds(row, repetitions),
-            power.repetitions(row.estimate, effect, row.floor),
-        )
+        EarlierSpread(row.metric, wording.level(row), row.estimate, row.floor)
         for row in rows
         if row.level in levels and row.verdict not in _UNUSABLE and row.estimate.error is not None
     ]
 
 
-def _finds(row: Row, repetitions: int) -> float | None:
+def spreads_in(
+    file: Path, question: str, metrics: Sequence[str], levels: Sequence[str]
+) -> list[EarlierSpread]:
+    """Return the same from the output of ``compare --format csv``; empty for other questions."""
+    with file.open(newline="", encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    return [
+        EarlierSpread(
+            row["metric"],
+            row["level"] + (f" ({row['stratum']})" if row["stratum"] else ""),
+            _estimate(row),
+            float(row["noise_floor"]),
+        )
+        for row in rows
+        if row["question"] == question
+        and row["metric"] in metrics
+        and row["level"] in levels
+        and row["verdict"] not in _UNUSABLE
+        and row["error"]
+    ]
+
+
+def _estimate(row: Mapping[str, str]) -> Estimate:
+    def number(name: str) -> float | None:
+        return float(row[name]) if row[name] else None
+
+    return Estimate(
+        row["is_ratio"] == "true",
+        number("center"),
+        number("low"),
+        number("high"),
+        number("p_value"),
+        int(row["n_baseline"]),
+        int(row["n_level"]),
+        Method(row["method"]),
+        number("baseline_mean"),
+        number("level_mean"),
+        number("error"),
+        number("df"),
+        float(row["between_cells"]),
+    )
+
+
+def _finds(spread: EarlierSpread, repetitions: int) -> float | None:
     """Return the difference that the interval of ``repetitions`` blocks shows with 80 % power."""
-    found = row.estimate
+    found = spread.estimate
     if found.error is None or not found.is_ratio or repetitions <= 1:
         return None
     per_run = max(0.0, found.error**2 - found.between_cells) * found.n
@@ -68,7 +128,7 @@ def _finds(row: Row, repetitions: int) -> float | None:
     df = float(repetitions - 1 if paired else 2 * repetitions - 2)
     if found.between_cells and found.df is not None:
         df = min(df, found.df)
-    return power.detectable(dataclasses.replace(found, error=error, df=df), row.floor)
+    return power.detectable(dataclasses.replace(found, error=error, df=df), spread.floor)
 
 
 def lines(
@@ -77,7 +137,7 @@ def lines(
     """Return the forecast as text; ``seconds`` is the predicted time of one repetition."""
     if not found:
         return []
-    runs = max(one.row.estimate.n for one in found)
+    runs = max(one.spread.estimate.n for one in found)
     text = [
         f"what {repetitions} repetition{'s' * (repetitions != 1)} can find with "
         f"{power.POWER:.0%} power, by the spread of "
@@ -86,7 +146,7 @@ def lines(
     for one in found:
         finds = "unknown" if one.finds is None else wording.share(one.finds)
         text.append(
-            f"  {one.row.metric}, {wording.level(one.row)}: {finds}; "
+            f"  {one.spread.metric}, {one.spread.level}: {finds}; "
             f"{_needed(one, repetitions, effect, seconds)}"
         )
     return text
@@ -94,7 +154,7 @@ def lines(
 
 def _needed(one: Forecast, repetitions: int, effect: float, seconds: float) -> str:
     wanted = wording.share(effect)
-    if effect <= one.row.floor:
+    if effect <= one.spread.floor:
         return f"{wanted} is within the noise floor"
     if one.needed is None:
         return f"{wanted} needs more than {power.MOST_REPETITIONS} repetitions"

@@ -166,5 +166,8 @@ COLUMNS = (
     Column("steady_level", lambda row: row.steady[1]),
     Column("noise_floor", lambda row: row.floor),
     Column("detectable", lambda row: power.detectable(row.estimate, row.floor)),
+    Column("error", lambda row: _finite(row.estimate.error)),
+    Column("df", lambda row: _finite(row.estimate.df)),
+    Column("between_cells", lambda row: row.estimate.between_cells),
     Column("notes", lambda row: "; ".join(row.notes), notes, "notes", rank=_LAST),
 )

@@ -6,14 +6,17 @@ import dataclasses
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from analysis import numbers
 from analysis.judge import modelled
@@ -26,11 +29,14 @@ Look = dict[str, Any]  # keyword arguments of matplotlib
 # Placeholders that become CSS after drawing, so that one SVG serves light and dark pages.
 _LONG_NAME = 20  # characters; three such columns do not fit
 INK, GRID = "#010203", "#020304"
+_PAPER = {INK: "#000000", GRID: "#dddddd"}
+_COLORED = ("color", "facecolor", "edgecolor", "hatchcolor", "markerfacecolor", "markeredgecolor")
 WIDTH = 4.6  # inches; narrow enough for a phone at full width
 SECONDS = "seconds since the run began"
 # More points or lines of a group than this overlap and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
 _EMULATED = {True: "emulated: not a result", False: "emulated device"}
+_KEPT: ContextVar[bool] = ContextVar("_KEPT", default=False)
 _LOUD = 30  # characters of a mark that fits when it is large
 
 _STYLE: Any = {
@@ -57,12 +63,16 @@ _STYLE: Any = {
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure and its caption; without ``svg``, ``sentence`` gives the reason."""
+    """A figure and its caption; without ``svg``, ``sentence`` gives the reason.
+
+    ``figure`` is what ``svg`` shows; only :func:`keeping_figures` has it, for other formats.
+    """
 
     name: str
     title: str
     sentence: str = ""
     svg: str | None = None
+    figure: Figure | None = field(default=None, repr=False, compare=False)
 
     def captioned(self, sentence: str) -> Plot:
         """Return the figure with another caption."""
@@ -72,6 +82,16 @@ class Plot:
 def style() -> AbstractContextManager[None]:
     """Return the context in which all figures are drawn."""
     return mpl.rc_context(_STYLE)
+
+
+@contextmanager
+def keeping_figures() -> Iterator[None]:
+    """Keep the figures of the plots that are drawn inside: a page would need much memory."""
+    token = _KEPT.set(True)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
 
 
 def canvas(height: float) -> tuple[Figure, Axes]:
@@ -161,7 +181,26 @@ def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
     # One salt per figure: ids on a page never clash and stay the same between runs.
     with mpl.rc_context({"svg.hashsalt": f"zonelab {plot.name}"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return dataclasses.replace(plot, svg=_themed(out.getvalue(), plot.title))
+    kept = figure if _KEPT.get() else None
+    return dataclasses.replace(plot, svg=_themed(out.getvalue(), plot.title), figure=kept)
+
+
+@contextmanager
+def on_paper(figure: Figure) -> Iterator[None]:
+    """Give a drawn figure the colours of white paper; the body can save it in other formats."""
+    for artist in figure.findobj():
+        for part in _COLORED:
+            if (read := getattr(artist, f"get_{part}", None)) and (new := _PAPER.get(_hex(read()))):
+                getattr(artist, f"set_{part}")(new)
+        if isinstance(artist, Patch) and artist.get_hatch():
+            artist.set_edgecolor(_PAPER[INK])  # Chromium hatches nothing whose edge is transparent
+    replaced = {key: _PAPER[value] for key, value in _STYLE.items() if value in _PAPER}
+    with mpl.rc_context(_STYLE | replaced):  # of ticks that another size of text adds
+        yield
+
+
+def _hex(color: Any) -> str:
+    return to_hex(color) if is_color_like(color) else ""
 
 
 def _themed(svg: str, title: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.show import compare_columns
+from analysis.show.drawing import Plot
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
 
@@ -69,6 +70,30 @@ def document(comparison: Comparison) -> str:
         if rows:
             parts.append(_table(comparison, name, caption, header, rows))
     return "\n\n".join(parts) + "\n"
+
+
+def figures(comparison: Comparison, plots: Sequence[Plot]) -> str:
+    r"""Return one float per figure, for ``\input`` in a document with graphicx."""
+    campaign = comparison.campaign.plan.campaign
+    floats = [
+        "\n".join(
+            [
+                r"\begin{figure}",
+                r"  \centering",
+                f"  \\includegraphics[width=\\columnwidth]{{{plot.name}.pdf}}",
+                f"  % or: \\resizebox{{\\columnwidth}}{{!}}{{\\input{{{plot.name}.pgf}}}}",
+                f"  \\caption{{{escape(f'{plot.title}. {plot.sentence}')}}}"
+                f"\\label{{fig:{campaign}-{plot.name}}}",
+                r"\end{figure}",
+            ]
+        )
+        for plot in plots
+    ]
+    head = (
+        f"% zonelab report results/{campaign} --format tex --output FOLDER\n"
+        "% needs \\usepackage{graphicx} and \\graphicspath{{FOLDER/}}; pgf files need pgf"
+    )
+    return "\n\n".join([head, *floats]) + "\n"
 
 
 def _verdicts(comparison: Comparison) -> str:

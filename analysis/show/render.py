@@ -137,11 +137,15 @@ def to_csv(comparison: Comparison) -> str:
     """Return one line per row, with raw numbers; null is an empty cell."""
     names = [column.name for column in compare_columns.COLUMNS]
     words = {True: "true", False: "false"}
+    question = comparison.campaign.plan.question
     rows = (
-        [words[value] if isinstance(value, bool) else value for value in record.values()]
+        [
+            words[value] if isinstance(value, bool) else value
+            for value in (*record.values(), question)
+        ]
         for record in records(comparison)
     )
-    return csv_text(names, rows)
+    return csv_text([*names, "question"], rows)
 
 
 def to_markdown(comparison: Comparison) -> str:

@@ -60,6 +60,15 @@ class AxisEnds:
         )
 
 
+def every(comparison: Comparison, groups: Sequence[Group]) -> list[Plot]:
+    """Draw one figure per group, all with the same axes."""
+    lines = [Lines.of(group) for group in groups]
+    limits = AxisEnds.of(lines)
+    return [
+        series(comparison, group, own, limits) for group, own in zip(groups, lines, strict=True)
+    ]
+
+
 def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds) -> Plot:
     """Draw throughput per interval and cumulative device bytes of a group's runs."""
     name, title = f"series-{slug(group.label)}", group.label

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from harness.plan.endurance import Wear
     from harness.plan.study_models import Study
 
-_EXAMPLE = Path(__file__).parents[2] / "results" / "example.tar.xz"
+_ROOT = Path(__file__).parents[2]
+_EXAMPLE = _ROOT / "results" / "example.tar.xz"
+# The README's campaign is too large for the repository; this has the numbers of its comparison.
+_FIRST_STUDY = _ROOT / "docs" / "figures" / "first-study.csv"
 
 SUMMARY = "validate a study, expand it into runs, predict bytes and time"
 GROUP = "users"
@@ -36,7 +39,7 @@ examples:
   zonelab plan integration-levels --inspection lab1=lab1.json --check --earlier results/first
 
 The output ends with the smallest differences that the study can find. They are estimated from the
-runs of --earlier, or of the shipped example if it has the same question.
+runs of --earlier, or of the README's campaign or the shipped example if it has the same question.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -104,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--earlier",
         metavar="CAMPAIGN",
-        help="folder or archive whose runs' spread gives the power (default: the shipped example)",
+        help="folder or archive whose runs' spread gives the power (default: one that is shipped)",
     )
     parser.add_argument(
         "--effect",
@@ -244,24 +247,26 @@ def _power(arguments: argparse.Namespace, plan: Plan, repetitions: int) -> list[
         raise UsageError(
             f"--effect {arguments.effect:g} is not a percentage above 0", hint="for example 5"
         )
-    earlier = arguments.earlier or str(_EXAMPLE)
-    if not arguments.earlier and not _EXAMPLE.is_file():
-        return []
     metrics = tuple(claim.metric for claim in plan.claims) or plan.metrics
     levels = tuple(sorted({run.row for host in plan.hosts for run in host.runs}))
     longest = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
     effect, seconds = arguments.effect / 100, longest / max(1, repetitions)
-    lines = _forecast(
-        earlier,
-        "" if arguments.earlier else plan.question,
-        metrics=metrics,
-        levels=levels,
-        repetitions=repetitions,
-        effect=effect,
-        seconds=seconds,
-    )
+    lines: tuple[str, ...] = ()
+    shipped = [file for file in (_FIRST_STUDY, _EXAMPLE) if file.is_file()]
+    for earlier in [arguments.earlier] if arguments.earlier else shipped:
+        lines = lines or _forecast(
+            str(earlier),
+            "" if arguments.earlier else plan.question,
+            metrics=metrics,
+            levels=levels,
+            repetitions=repetitions,
+            effect=effect,
+            seconds=seconds,
+        )
     if not lines and arguments.earlier:
-        return [f"{earlier} has no spread of these metrics and levels: the power is unknown"]
+        return [
+            f"{arguments.earlier} has no spread of these metrics and levels: the power is unknown"
+        ]
     return list(lines)
 
 
@@ -276,7 +281,7 @@ def _forecast(
     effect: float,
     seconds: float,
 ) -> tuple[str, ...]:
-    """Return the power by the runs of a campaign; empty if it has another question.
+    """Return the power by the runs or numbers of a campaign; empty if it has another question.
 
     A later release can give a study of the same name another workload, and another question.
     """
@@ -284,12 +289,17 @@ def _forecast(
     from analysis.read.load import load_pool  # noqa: PLC0415
     from harness.store import bundle  # noqa: PLC0415
 
-    with bundle.opened(earlier) as campaign:
-        pool = load_pool([campaign.root])
-        if question not in ("", pool.first.plan.question):
-            return ()
-        found = forecast.forecast(pool, metrics, levels, repetitions, effect)
-    name = pool.first.plan.campaign
+    if question and earlier == str(_FIRST_STUDY):
+        name = str(_FIRST_STUDY.relative_to(_ROOT))
+        spreads = forecast.spreads_in(_FIRST_STUDY, question, metrics, levels)
+    else:
+        with bundle.opened(earlier) as campaign:
+            pool = load_pool([campaign.root])
+            if question not in ("", pool.first.plan.question):
+                return ()
+            spreads = forecast.spreads_of(pool, metrics, levels)
+        name = pool.first.plan.campaign
+    found = forecast.forecast(spreads, repetitions, effect)
     return tuple(forecast.lines(found, name, repetitions, effect, seconds))
 
 

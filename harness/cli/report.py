@@ -19,14 +19,16 @@ SHIPPED = False
 HELP = """\
 Write one self-contained HTML page for a campaign, with its figures (SVG) and tables (CSV).
 Prints the page's path. The same campaign always gives the same bytes. --format md (for a pull
-request) and tex (tables for a paper, with booktabs) print the report and write no file.
+request) and tex (tables for a paper, with booktabs) print the report and write no file. With
+--output, tex writes tables.tex, figures.tex and the main figures as PDF and pgf into a folder.
 
 examples:
   zonelab report results/first
   zonelab report example --output /tmp/example-report
   zonelab report example.tar.xz                    # writes ./example-report
   zonelab report example --format md | gh pr comment --body-file -
-  zonelab report example --format tex > paper/tables.tex"""
+  zonelab report example --format tex > paper/tables.tex
+  zonelab report example --format tex --output paper"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report)",
+        help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report), or of tex",
     )
     add_slower(parser)
     add_different_code(parser)
@@ -61,12 +63,12 @@ def _report(
     from analysis.judge.compare import compare  # noqa: PLC0415
     from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
     from analysis.read.load import load  # noqa: PLC0415
-    from analysis.show import latex, pull_request  # noqa: PLC0415
+    from analysis.show import latex, paper, pull_request  # noqa: PLC0415
     from analysis.show.report import write_report  # noqa: PLC0415
 
-    if arguments.output and arguments.format != "html":
+    if arguments.output and arguments.format == "md":
         raise UsageError(
-            f"--format {arguments.format} prints to stdout; --output applies to html only",
+            "--format md prints to stdout; --output applies to html and tex",
             hint="redirect with > FILE",
         )
     from_archive = Path(arguments.campaign).is_file()
@@ -84,6 +86,11 @@ def _report(
         print(page)
         if not changed:
             print("unchanged", file=sys.stderr)
+    elif arguments.output:
+        inputs, why_not = paper.write_paper(comparison, output)
+        print("\n".join(map(str, inputs)))
+        if why_not:
+            print(f"zonelab: {why_not}\nhint: {why_not.hint}", file=sys.stderr)
     else:
         form = pull_request.markdown if arguments.format == "md" else latex.document
         sys.stdout.write(form(comparison))

@@ -321,7 +321,7 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     text = page.read_text()
     assert 'id="finish"' in text
     section = text[text.index('id="finish"') : text.index('id="throughput"')]
-    assert "<td>holds</td>" in section
+    assert ">holds</td>" in section
     assert "no room left" in section
     assert section.count("<svg") >= 6
     # Times of an emulated device are marked as none, bytes as of an emulated device.

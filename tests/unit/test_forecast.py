@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from analysis.judge import forecast, stats
+from analysis.judge.compare import compare
 from analysis.read.load import load_pool
+from analysis.show import render
 from harness.store.files import read_json
 from harness.store.result import Result
 from harness.store.spec import Claim, DeviceKind
 from tests.fixtures.campaigns import with_metric, write_campaign
 from tests.fixtures.example import RESULTS, unpacked
 from tests.fixtures.planner import Planner
+from tests.fixtures.twins import twins
 
 WRITTEN = "overwrite.write_amplification"
 EXT4 = "conventional-ext4"
@@ -44,23 +47,24 @@ def _earlier(folder: Path, sd: float) -> Path:
 def test_the_effect_that_is_found_is_found_in_four_of_five_campaigns(tmp_path: Path) -> None:
     """Simulated with the same spread, the planned repetitions show that effect in 80 %."""
     pool = load_pool([_earlier(tmp_path / "c", 0.03)])
-    (one,) = forecast.forecast(pool, [WRITTEN], ["zlfs"], 4, 0.05)
+    (one,) = forecast.forecast(forecast.spreads_of(pool, [WRITTEN], ["zlfs"]), 4, 0.05)
     assert one.finds is not None
     rng = np.random.default_rng(1)
     logs = rng.normal(math.log1p(one.finds), 0.03, size=(20_000, 4))
     found = stats.paired_t(logs)
-    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.row.floor))
+    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.spread.floor))
     assert float(np.mean(p < 0.05)) == pytest.approx(0.8, abs=0.02)
 
 
 def test_more_repetitions_find_less_and_fewer_are_needed_for_more(tmp_path: Path) -> None:
     pool = load_pool([_earlier(tmp_path / "c", 0.03)])
-    few, many = (forecast.forecast(pool, [WRITTEN], ["zlfs"], n, 0.05)[0] for n in (3, 12))
+    spreads = forecast.spreads_of(pool, [WRITTEN], ["zlfs"])
+    few, many = (forecast.forecast(spreads, n, 0.05)[0] for n in (3, 12))
     assert few.finds is not None
     assert many.finds is not None
     assert many.finds < few.finds
     assert few.needed == many.needed
-    (large,) = forecast.forecast(pool, [WRITTEN], ["zlfs"], 3, 0.5)
+    (large,) = forecast.forecast(spreads, 3, 0.5)
     assert few.needed is not None
     assert large.needed is not None
     assert large.needed < few.needed
@@ -91,6 +95,43 @@ def test_the_shipped_example_is_used_for_its_own_question_only(planner: Planner)
     assert "runs a side in example:" in planner.out
     assert planner("integration-levels", *settings, "--check") == 0
     assert "runs a side in example:" not in planner.out
+
+
+def test_the_default_study_has_a_forecast_from_the_readmes_campaign(planner: Planner) -> None:
+    assert planner("integration-levels", "--check") == 0
+    head, *rows = planner.out[planner.out.index("what 4 repetitions can find") :].splitlines()
+    assert head.endswith("by the spread of 4 runs a side in docs/figures/first-study.csv:")
+    assert [row.split(":")[0] for row in rows] == [
+        f"  overwrite.wa_total, {level}"
+        for level in (
+            "conventional-ext4-discard",
+            "conventional-ext4-discard-twin",
+            "conventional-ext4-twin",
+            "f2fs",
+            "zlfs",
+            "zlfs-twin",
+        )
+    ]
+    assert planner("integration-levels", "--check", "--set", "question=Another one?") == 0
+    assert "can find" not in planner.out
+
+
+def test_the_table_of_a_comparison_has_all_that_a_forecast_needs(tmp_path: Path) -> None:
+    """A forecast from the CSV is the one from the runs, also where identical cells differ."""
+    twins(tmp_path / "twins", apart=0.05)
+    cases = (
+        (_earlier(tmp_path / "c", 0.03), WRITTEN, "zlfs"),
+        (unpacked("example", RESULTS), "overwrite.wa_total", "f2fs"),
+        (tmp_path / "twins" / "c", "overwrite.device_written", "zenfs"),
+    )
+    for folder, metric, level in cases:
+        pool = load_pool([folder])
+        file = tmp_path / "table.csv"
+        file.write_text(render.to_csv(compare(pool, metrics=[metric], different_code=True)))
+        (found,) = forecast.spreads_in(file, pool.first.plan.question, [metric], [level])
+        assert [found] == forecast.spreads_of(pool, [metric], [level])
+        assert forecast.spreads_in(file, "another question", [metric], [level]) == []
+    assert found.estimate.between_cells > 0
 
 
 def test_a_campaign_without_the_metric_is_named(planner: Planner, tmp_path: Path) -> None:

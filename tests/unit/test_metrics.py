@@ -69,7 +69,7 @@ def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     row = next(row for row in comparison.rows if row.level == "f2fs")
     assert (row.info, row.verdict.value) == (toy, "higher")
     page = write_report(comparison, tmp_path / "out", 0.01)[0].read_text()
-    assert "<td>the toy&#39;s formula</td>" in page
+    assert ">the toy&#39;s formula</td>" in page
     assert "series/overwrite.csv</a>" in page
 
 

@@ -230,14 +230,15 @@ def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
     exact = "f2fs--r01,overwrite,RocksDB flush,zlfs flush,exact,604580859,604580859,0,,,"
     assert exact in closures
     page = (out / "index.html").read_text()
-    assert "<td>zlfs space</td><td>zone report</td><td>exact</td>" in page
+    row = '<td data-name="upper layer">zlfs space</td><td data-name="lower layer">zone report</td>'
+    assert f'{row}<td data-name="state">exact</td>' in page
     assert '<details id="table-closures"><summary>Closures: ' in page
     text = (run / "ledger.json").read_text().replace('"exact"', '"broken"', 1)
     (run / "ledger.json").write_text(text)
     checksums.write(run)
     page = (report(tmp_path, "broken") / "index.html").read_text()
     assert '<details open id="table-closures"><summary>Closures: ' in page
-    assert '<td class="bad">broken</td>' in page
+    assert '<td class="bad" data-name="state">broken</td>' in page
 
 
 def test_without_ledgers_there_is_no_section(standard: Path) -> None:

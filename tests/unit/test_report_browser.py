@@ -23,6 +23,7 @@ from harness.store.spec import Reason
 from tests.fixtures.campaigns import write_campaign
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PHONE = 390  # pixels
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHROMIUM, reason="no Chromium here (make setup-dev)"),
@@ -75,7 +76,7 @@ def look(
     return json.loads(html.unescape(found[1]))
 
 
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("width", [1200, PHONE])
 def test_question_and_verdict_are_in_the_first_screen_and_nothing_is_too_wide(
     page: Path, width: int
 ) -> None:
@@ -83,16 +84,48 @@ def test_question_and_verdict_are_in_the_first_screen_and_nothing_is_too_wide(
         page,
         """const box = (one) => document.querySelector(one).getBoundingClientRect();
         for (const one of document.querySelectorAll("details")) one.open = true;
-        return {width: innerWidth, page: document.documentElement.scrollWidth,
+        document.querySelector("#table-runs td a").textContent = "x".repeat(60);
+        const cut = [...document.querySelectorAll(".scroll")].filter((one) =>
+          one.scrollWidth > one.clientWidth).map((one) => one.querySelector("tr").textContent);
+        return {width: innerWidth, page: document.documentElement.scrollWidth, cut,
+                tables: document.querySelectorAll(".scroll").length,
                 question: box("h1").bottom, verdict: box(".headline li").bottom,
                 svg: box("figure svg").width, text: getComputedStyle(document.body).fontSize};""",
         width=width,
     )
     assert found["width"] == width
     assert found["page"] <= width
+    assert found["tables"] > 30
+    assert width > PHONE or not found["cut"]
     assert found["question"] < found["verdict"] < 900
     assert 300 < found["svg"] < width
     assert float(found["text"].removesuffix("px")) >= 15
+
+
+@pytest.mark.parametrize("width", [1200, PHONE])
+def test_cells_have_their_columns_name_where_there_is_no_header(page: Path, width: int) -> None:
+    found = look(
+        page,
+        """const shown = (one) => getComputedStyle(one).display !== "none";
+        const tables = [...document.querySelectorAll("table.cards:not(.verdicts)")].map((table) => {
+          const heads = [...table.tHead.rows[0].cells].map((one) => one.textContent);
+          const cells = [...table.tBodies[0].rows[0].cells];
+          const before = cells.map((one) => getComputedStyle(one, "::before").content);
+          return {heads, names: cells.map((one) => one.dataset.name), before,
+                  header: shown(table.tHead), shown: cells.map(shown),
+                  texts: cells.map((one) => one.textContent)};
+        });
+        return tables;""",
+        width=width,
+    )
+    assert len(found) > 20
+    for table in found:
+        names, heads = table["names"], table["heads"]
+        assert table["header"] is (width > PHONE)
+        assert names == [None, *(heads[1:] if len(heads) > 2 else [None])]
+        if width <= PHONE:
+            assert table["before"] == [f'"{name} "' if name else "none" for name in names]
+            assert table["shown"] == [bool(text) for text in table["texts"]]
 
 
 def test_paper_and_ink_change_places_in_the_dark(page: Path) -> None:

@@ -3,11 +3,17 @@
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from analysis.show import latex
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show import drawing, latex, paper
+from analysis.show.report import write_report
 from harness.cli.main import main
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
@@ -28,8 +34,10 @@ PAPER = r"""\documentclass[twocolumn]{article}
 \usepackage[textwidth=506pt,textheight=660pt]{geometry}
 \usepackage[T1]{fontenc}
 \usepackage{booktabs,graphicx,siunitx}
+\graphicspath{{made/}}
 \begin{document}
-\input{tables}
+\input{made/tables}
+\input{made/figures}
 \end{document}
 """
 
@@ -49,13 +57,17 @@ def test_markdown_has_the_answer_first_and_whole_tables(
     assert text.count("<details>") == text.count("</details>") > 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 @pytest.mark.parametrize("real", [True, False], ids=["example", "synthetic"])
 def test_a_paper_compiles_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], real: bool
 ) -> None:
     folder = unpacked() if real else write_campaign(tmp_path / "c", skipped=SKIPPED)
-    (tmp_path / "tables.tex").write_text(printed(folder, "tex", capsys))
+    made = tmp_path / "made"
+    assert main(["report", str(folder), "--format", "tex", "--output", str(made)]) == 0
+    assert capsys.readouterr().out == f"{made}/tables.tex\n{made}/figures.tex\n"
+    assert (made / "tables.tex").read_text() == printed(folder, "tex", capsys)
     (tmp_path / "paper.tex").write_text(PAPER)
     compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -63,6 +75,97 @@ def test_a_paper_compiles_with_it(
     assert "Overfull" not in done.stdout
     assert "too large" not in done.stdout
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+    included = set(re.findall(r"<(?:\./)?made/+([a-z0-9-]+)\.pdf", done.stdout.replace("\n", "")))
+    assert included == {path.stem for path in made.glob("*.pdf")} >= {"series-f2fs"}
+
+
+def drawn(pdf: bytes) -> str:
+    """Return the drawing commands of a PDF."""
+    streams = re.findall(rb"/FlateDecode >>\s*stream\n(.*?)\nendstream", pdf, re.DOTALL)
+    return "\n".join(zlib.decompress(stream).decode("latin-1") for stream in streams)
+
+
+@pytest.mark.slow
+def test_figures_of_a_paper_are_those_of_the_page_in_print_colours(tmp_path: Path) -> None:
+    comparison = compare(load(unpacked()))
+    _, why_not = paper.write_paper(comparison, tmp_path / "one")
+    page, _ = write_report(comparison, tmp_path / "page", 0.01)
+    names = {path.stem for path in (tmp_path / "one").glob("*.pdf")}
+    assert names >= {"forest", "amplification", "user-to-media", "series-f2fs"}
+    assert names <= {path.stem for path in page.parent.glob("figures/*.svg")}
+    for name in names:
+        content = (tmp_path / "one" / f"{name}.pdf").read_bytes()
+        assert b"/Type3" not in content  # publishers refuse them
+        assert "0.8666666667 G" in drawn(content), name  # the grid, grey
+        assert not re.search(r"0\.0039\d* 0\.0078|0\.0078\d* 0\.0117", drawn(content)), name
+    assert {path.stem for path in (tmp_path / "one").glob("*.pgf")} == (set() if why_not else names)
+    for plot in paper.figures_of(comparison):
+        again = paper.pdf(plot.figure or Figure())
+        assert again == (tmp_path / "one" / f"{plot.name}.pdf").read_bytes(), plot.name
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_texts_of_pgf_files_are_escaped(tmp_path: Path) -> None:
+    write_campaign(tmp_path / "c", kind=DeviceKind.HARDWARE, series=False)
+    assert paper.write_paper(compare(load(tmp_path / "c")), tmp_path / "made")[1] is None
+    text = (tmp_path / "made/forest.pgf").read_text()
+    assert r"overwrite.device\_written" in text
+    assert "0.866667" in text  # the grid
+    commands = re.sub(r"^%.*$", "", text, flags=re.MULTILINE)
+    assert not re.search(r"(?<!\\)_|0\.00392|0\.00784", commands)
+
+
+def has_pgf() -> bool:
+    found = shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "pgf.sty"], check=False)
+    return bool(found and found.returncode == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_pgf(), reason="LaTeX's package pgf is not installed")
+def test_a_paper_compiles_with_pgf(tmp_path: Path) -> None:
+    write_campaign(tmp_path / "c", kind=DeviceKind.HARDWARE, series=False)
+    paper.write_paper(compare(load(tmp_path / "c")), tmp_path)
+    text = (tmp_path / "figures.tex").read_text()
+    drawn = re.sub(r"  \\includegraphics.*\n  % or: ", "", text)
+    assert r"\resizebox{\columnwidth}{!}{\input{forest.pgf}}" in drawn
+    head, _, _ = PAPER.partition(r"\input")
+    source = f"{head.replace('graphicx', 'graphicx,pgf')}{drawn}\\end{{document}}\n"
+    (tmp_path / "paper.tex").write_text(source)
+    compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+@pytest.mark.slow
+def test_hatched_bars_of_a_paper_have_an_edge() -> None:
+    """Chromium draws no hatch in a shape with a transparent edge."""
+    plots = {plot.name: plot for plot in paper.figures_of(compare(load(unpacked())))}
+    figure = plots["user-to-media"].figure
+    assert figure is not None
+    with drawing.on_paper(figure):
+        hatched = [one for one in figure.findobj(Patch) if isinstance(one, Patch)]
+        edges = [one.get_edgecolor() for one in hatched if one.get_hatch()]
+    assert edges
+    assert set(edges) == {(0, 0, 0, 1)}
+
+
+@pytest.mark.slow
+def test_without_pdflatex_the_other_files_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_campaign(tmp_path / "c", kind=DeviceKind.HARDWARE, series=False)
+    monkeypatch.setitem(paper._FORMATS, "pgf.preamble", r"\usepackage{no-such-package}")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/forest.bib").write_text("of the author")
+    command = ["report", str(folder), "--format", "tex", "--output", str(tmp_path / "made")]
+    assert main(command) == 0
+    message = capsys.readouterr().err
+    assert message.startswith("zonelab: no pgf files: they need pdflatex")
+    assert "\nhint: include the PDF files" in message
+    names = sorted(path.name for path in (tmp_path / "made").iterdir())
+    assert names == ["figures.tex", "forest.bib", "forest.pdf", "tables.tex"]
 
 
 def test_latex_is_balanced_and_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,13 +26,7 @@ def section(data: ReportData) -> Section:
     if none := without_runs(ID, TITLE, data):
         return none
     comparison, groups = data.comparison, data.groups
-    lines = [series_figure.Lines.of(group) for group in groups]
-    limits = series_figure.AxisEnds.of(lines)
-    series = [
-        series_figure.series(comparison, group, own, limits)
-        for group, own in zip(groups, lines, strict=True)
-    ]
-    parts: list[Part] = [Plots(series)]
+    parts: list[Part] = [Plots(series_figure.every(comparison, groups))]
     zones = [zones_figure.timeline(comparison, group) for group in groups]
     if any(plot.svg for plot in zones):
         parts += [Heading("zones", "Zones"), Plots(zones)]
