@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,20 @@ from harness.plan import bare, load
 from harness.plan.expand import expand
 from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
+from harness.plan.workload_models import BareWorkload
 from harness.run import ledger
 from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
-from harness.store.spec import Bytes, Device, DeviceKind, Inspection, OtherDevice, Reason
+from harness.store.spec import (
+    Bytes,
+    Device,
+    DeviceKind,
+    Inspection,
+    OtherDevice,
+    Reason,
+    RunSpec,
+)
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
@@ -451,6 +460,31 @@ def test_conventional_devices_run_side_by_side() -> None:
     }
     assert len(runs) == 3 * 2  # each with both schedulers
     assert len({run.cell for run in runs}) == len(runs)
+
+
+def old_kernel(*levels: str, sweeps: Collection[str] = ()) -> tuple[RunSpec, ...]:
+    """Return the runs of block-smoke on Linux 6.1, with some of its sweeps."""
+    study, workload = load.load_study("block-smoke")
+    assert isinstance(workload, BareWorkload)
+    if sweeps:
+        kept = tuple(one for one in workload.work.sweeps if one.name in sweeps)
+        work = workload.work.model_copy(update={"sweeps": kept, "jobs": ()})
+        workload = workload.model_copy(update={"fio": work})
+    host = replace(RIG.host, kernel="6.1.0-25-amd64")
+    inspection = replace(RIG, host=host, conventional=CONVENTIONAL_DEVICE)
+    narrow = load.narrow(study, levels) if levels else study
+    return expand(narrow, workload, [("h", inspection)], "c").hosts[0].runs
+
+
+def test_old_kernels_reorder_only_writes_to_zones_by_depth() -> None:
+    words = "scheduler none reorders the writes of sweep write-depth at iodepth 4 on Linux 6.1"
+    with pytest.raises(ConfigError, match=words):
+        old_kernel()
+    both = {"none", "mq-deadline"}
+    # A conventional device has no order to keep, though the host also has zones.
+    assert {run.scheduler for run in old_kernel("raw-conventional")} == both
+    runs = old_kernel("raw-device", sweeps=("zone-read", "write-zones"))
+    assert {run.scheduler for run in runs} == both
 
 
 def test_a_refused_second_device_stops_the_plan() -> None:
