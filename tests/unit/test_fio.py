@@ -14,7 +14,7 @@ import pytest
 from harness import zn540
 from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
-from harness.plan import bare, load
+from harness.plan import bare, drive_files, load, rate_caps
 from harness.plan.expand import expand
 from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
@@ -42,6 +42,7 @@ from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
     FIXTURES,
     SWEEP,
+    content_of,
     made,
     planned,
     printed,
@@ -401,17 +402,78 @@ def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str
         (made({"bs": ["12KiB"]}, bytes="6MiB"), RIG.device, "does not divide the zone capacity"),
         (made({"zones": [15]}), RIG.device, "writes to 15 zones at once, .* allows 14"),
         (made(READS | {"zones": [384]}), RIG.device, "need 385 zones"),
-        (
-            made({"rate": ["300MiB"], "zones": [4]}),
-            replace(RIG.device, kind=DeviceKind.HARDWARE, model=zn540.MODEL),
-            r"rate of sweep s: 4 x 300.0 MiB/s is above the 1155.0 MiB/s",
-        ),
         (made({"bs": [512]}), RIG.device, "not a multiple of the 4096 B blocks"),
     ],
 )
 def test_devices_that_do_not_suit_are_refused(work: Fio, device: Device, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         planned(work, device)
+
+
+def drive(model: str) -> Device:
+    return replace(RIG.device, kind=DeviceKind.HARDWARE, model=model)
+
+
+def modelled(served: str = "") -> Device:
+    """Return the reference device as a drive of zn540-1tb, eight times slower."""
+    served = served or drive_files.served_name(drive_files.load_model("zn540-1tb"))
+    return replace(RIG.device, kind=DeviceKind.MODELLED, model=f"zoneblk {served} -35000ns x8")
+
+
+def rated_job(rate: str) -> dict[str, Any]:
+    """Return a job of one client that writes 64 KiB to a zone with a rate."""
+    client = {"name": "writer", "mix": {"write": 1}, "size": "64KiB", "rate": rate}
+    job = {"schema_version": 1, "name": "rated", "duration": "2s"}
+    return content_of(job | {"clients": [client | {"zones": [1, 2], "bytes": "1MiB"}]})
+
+
+SMALL, LARGE = zn540.MODELS
+# 32 dies of 96 KiB programs in 2,528 us, and the link of 2,734 MiB/s.
+MODEL_WRITES = "1186.7 MiB/s"
+
+
+@pytest.mark.parametrize("device", [drive(SMALL), drive(f"{LARGE}   ")])
+def test_rates_above_the_published_bandwidth_are_refused(device: Device) -> None:
+    words = r"rate of sweep s: 4 x 300.0 MiB/s is above the 1155.0 MiB/s of /dev/nvme0n2"
+    with pytest.raises(ConfigError, match=words):
+        planned(made({"rate": ["300MiB"], "zones": [4]}), device)
+    planned(made({"rate": ["288MiB"], "zones": [4]}), device)
+    planned(made(READS | {"rate": ["626MiB"], "zones": [4]}), device)
+    with pytest.raises(ConfigError, match=r"above the 2507\.0 MiB/s"):
+        planned(made(READS | {"rate": ["627MiB"], "zones": [4]}), device)
+    with pytest.raises(
+        ConfigError, match=r"client writer of job rated: 1200\.0 MiB/s is above the"
+    ):
+        planned(made(jobs=[rated_job("1200MiB/s")]), device)
+    with pytest.raises(ConfigError, match="client writer of job rated"):
+        planned(made(jobs=[rated_job("20000/s")]), device)  # of 64 KiB: 1,250 MiB/s
+    planned(made(jobs=[rated_job("1150MiB/s")]), device)
+
+
+def test_caps_of_modelled_drives_are_of_their_model() -> None:
+    device = modelled()
+    with pytest.raises(ConfigError, match=f"4 x 300.0 MiB/s is above the {MODEL_WRITES}"):
+        planned(made({"rate": ["300MiB"], "zones": [4]}), device)
+    # The rate is on the model's clock, so the dilation changes nothing.
+    flags = planned(made({"rate": ["290MiB"], "zones": [4]}), device)["s-4k-qd1-z4-r290m"].flags
+    assert flags["rate"] == 290 * 2**20 // 8
+    with pytest.raises(ConfigError, match=f"1200.0 MiB/s is above the {MODEL_WRITES}"):
+        planned(made(jobs=[rated_job("1200MiB/s")]), device)
+    planned(made(jobs=[rated_job("1180MiB/s")]), device)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        drive("INTEL SSDPE21D280GA"),
+        replace(RIG.device, model=SMALL),  # emulated
+        modelled("zn540-1tb-00000000"),  # other values
+        modelled("mine-00000000"),
+    ],
+)
+def test_drives_of_unknown_bandwidth_take_every_rate(device: Device) -> None:
+    assert rate_caps.cap_of(device) is None
+    planned(made({"rate": ["3000MiB"]}, jobs=[rated_job("3000MiB/s")]), device)
 
 
 def test_the_ramp_is_longer_than_fios_first_second() -> None:
