@@ -24,6 +24,7 @@ from harness.workloads.rocksdb import Below
 class PhaseFacts:
     """A finished phase. ``zoned`` and ``conventional`` are the deltas of the devices' counters.
 
+    ``parse_code`` is the code of ``parse_error``, the reason why ``parsed`` is null.
     ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval,
@@ -53,6 +54,7 @@ class PhaseFacts:
     load_instructions: float | None = None
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
     completed: Completions | None = None
+    parse_code: str = ""
 
     @property
     def measured(self) -> bool:

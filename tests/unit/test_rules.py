@@ -23,6 +23,7 @@ from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
+from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
@@ -101,6 +102,10 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
     ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
+    *(
+        ({"parsed": None, "parse_error": "damaged", "parse_code": code}, code, Severity.ERROR)
+        for code in sorted(fio_tool.FAULTS)
+    ),
     (
         {"parsed": parsed(summary=None, summaries=0, skipped=True)},
         "benchmark-skipped",
