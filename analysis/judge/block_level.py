@@ -148,9 +148,7 @@ def _compared(
         yield GuidelineOutcome(Agreement.NOT_ASKED, missing)
     for device, estimate in found.items():
         where = ", ".join(device) if len(found) > 1 else ""
-        yield dataclasses.replace(
-            _of_ratio(guideline.expected, estimate, lines=len(found)), where=where
-        )
+        yield dataclasses.replace(_of_ratio(guideline, estimate, lines=len(found)), where=where)
 
 
 def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
@@ -165,8 +163,8 @@ def _missing(measured: Sequence[tuple[bool, ...]]) -> str:
     return "one of the two sides was not measured" if any(map(any, measured)) else _NO_PHASE
 
 
-def _of_ratio(expected: Relation | None, found: Estimate, *, lines: int) -> GuidelineOutcome:
-    """Judge a device's ratio, one of ``lines``."""
+def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> GuidelineOutcome:
+    """Judge a device's ratio, one of ``lines``; without a published direction it has no verdict."""
     if found.method is stats.Method.EXACT:
         found = dataclasses.replace(found, low=found.center, high=found.center)
     elif found.center is not None and found.error is not None and found.df is not None:
@@ -175,12 +173,14 @@ def _of_ratio(expected: Relation | None, found: Estimate, *, lines: int) -> Guid
         wide = stats.t_interval(np.log(center), error, df, level)
         low, high = (float(np.exp(one)) for one in (wide.low, wide.high))
         found = dataclasses.replace(found, low=low, high=high)
-    agreement, why = _relation(expected, found, lines)
+    agreement, why = Agreement.NOT_ASKED, guideline.why
+    if guideline.expected is not None:
+        agreement, why = _relation(guideline.expected, found, lines)
     bounds = [_change(one) for one in (found.low, found.high)]
     return GuidelineOutcome(agreement, why, _change(found.center), _interval(bounds), found.n)
 
 
-def _relation(expected: Relation | None, found: Estimate, lines: int) -> tuple[Agreement, str]:
+def _relation(expected: Relation, found: Estimate, lines: int) -> tuple[Agreement, str]:
     """Judge a ratio. All comparisons have this noise floor."""
     if found.low is None or found.high is None:
         return Agreement.NOT_SHOWN, _no_interval(found.n)
