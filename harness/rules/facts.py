@@ -14,7 +14,7 @@ from harness.observe.zone_reports import ZoneCounts
 from harness.store.ledger import Completions, Ledger
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
-from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
+from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec, Scalar
 from harness.tools.rocksdb_log import Log
 from harness.workloads.load_program import Parsed
 from harness.workloads.rocksdb import Below
@@ -99,7 +99,7 @@ class RunFacts:
     level's own issues, with those of its checker; ``buffers_conventional`` as in ``Level``.
     ``ledger`` is null when the run ended before its first phase. ``untraced`` is the reason why
     commands were not traced although the study requests it. ``tenants`` is null in a run of one
-    workload.
+    workload. ``level_facts`` are what the level found out when it came up.
     """
 
     spec: RunSpec
@@ -114,3 +114,4 @@ class RunFacts:
     ledger: Ledger | None = None
     untraced: Reason | None = None
     tenants: TenantFacts | None = None
+    level_facts: Mapping[str, Scalar] = field(default_factory=dict)

@@ -16,9 +16,9 @@ from harness import levels
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal
 from harness.observe import signatures
-from harness.store.files import load_record
+from harness.store.files import dumps, load_record
 from harness.store.ledger import ClosureState, Ledger, LedgerEntry
-from harness.store.result import Result, Status
+from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole, RunSpec
 from harness.verify import agreement, recompute
@@ -92,6 +92,7 @@ def test_a_run(bare: Bare) -> None:
     assert done.returncode == 0, done.stderr
     found = bare.result
     assert found.status is Status.OK, found.issues
+    assert "not-discarded" not in bare.codes()
     assert found.metrics["randwrite.operations"].value == WRITES
     assert found.metrics["randwrite.user_bytes"].value == WRITES * 4096
     assert found.metrics["randwrite.conventional_written"].value == WRITES * 4096
@@ -208,6 +209,22 @@ def test_a_command_that_another_layer_does_not_know_breaks_a_closure(bare: Bare,
     assert bare.result.status is Status.INVALID
     texts = [one.message for one in bare.result.issues if one.code == "closure-broken"]
     assert {name for name, words in LOST.items() if any(words in text for text in texts)} == {mode}
+
+
+def test_a_device_without_discard_is_warned_of(bare: Bare) -> None:
+    (bare.root / "no-discard").touch()
+    assert bare.run().returncode == 0
+    assert bare.result.status is Status.OK
+    (found,) = [issue for issue in bare.result.issues if issue.code == "not-discarded"]
+    assert (found.severity, found.message) == (
+        Severity.WARNING,
+        f"{bare.root}/dev/nvme0n1 takes no discard: it begins with what was on it",
+    )
+    assert recompute.of_run(bare.folder) == []
+    result = load_result(bare.folder)
+    manifest = {**result.manifest, "level": {**result.manifest["level"], "facts": {}}}
+    (bare.folder / "result.json").write_text(dumps(replace(result, manifest=manifest)))
+    assert any("not-discarded" in line for line in recompute.of_run(bare.folder))
 
 
 def test_a_full_disk_of_results_ends_the_campaign_without_a_run(bare: Bare) -> None:

@@ -312,6 +312,11 @@ def emulated(run: RunFacts) -> RunFacts:
 
 CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     (
+        lambda run: replace(run, level_facts={"discarded": False}),
+        "not-discarded",
+        Severity.WARNING,
+    ),
+    (
         lambda run: replace(run, direct_io=replace(run.direct_io, reads=False)),
         "direct-reads-buffered",
         Severity.WARNING,
