@@ -395,6 +395,15 @@ def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str
         made(sweep)
 
 
+def test_the_hint_for_a_mistyped_option_is_one_option() -> None:
+    with pytest.raises(ConfigError, match=r"unknown field 'sweeps\.0\.iodeph'") as refused:
+        made({"iodeph": [1]})
+    assert refused.value.hint == "did you mean iodepth?"
+    with pytest.raises(ConfigError) as refused:
+        made({"qqqq": [1]})
+    assert "numjobs" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("work", "device", "words"),
     [
