@@ -495,3 +495,12 @@ def test_level_write_amplification_is_device_bytes_over_rocksdbs(
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None
     assert "overwrite.level_write_amplification" not in phase_metrics.metrics(good.phases[0])
+
+
+@pytest.mark.parametrize(("instructions", "each"), [(80_000.0, 4.0), (None, None)])
+def test_instructions_are_divided_by_the_operations(
+    instructions: float | None, each: float | None
+) -> None:
+    facts = replace(plain(), load_instructions=instructions)
+    found = phase_metrics.metrics(facts)["overwrite.instructions_per_operation"]
+    assert (found.value, found.unit) == (each, "1")
