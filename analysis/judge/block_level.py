@@ -169,7 +169,7 @@ def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> Guideline
         found = dataclasses.replace(found, low=found.center, high=found.center)
     elif found.center is not None and found.error is not None and found.df is not None:
         level = 1 - (1 - stats.CONFIDENCE) / lines
-        center, error, df = (np.float64(one) for one in (found.center, found.error, found.df))
+        center, error, df = map(np.asarray, (found.center, found.error, found.df))
         wide = stats.t_interval(np.log(center), error, df, level)
         low, high = (float(np.exp(one)) for one in (wide.low, wide.high))
         found = dataclasses.replace(found, low=low, high=high)

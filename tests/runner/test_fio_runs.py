@@ -131,6 +131,13 @@ def test_a_job_has_a_row_for_each_client(bare: Bare) -> None:
     assert mixed.bandwidth == mixed.iops * 4096
     assert found["log", "write"].p50 != found["extents", "write"].p50
     assert {point.rw for point in points_of([record])} == {"randwrite", "randread"}
+    disk = spec_of_run.conventional
+    assert disk is not None
+    for level, model in (("raw-conventional", "a disk"), ("raw-device", spec_of_run.device.model)):
+        changed = replace(
+            spec_of_run, level=level, conventional=replace(disk, model="a disk"), variant=""
+        )
+        assert {point.model for point in points_of([replace(record, spec=changed)])} == {model}
 
 
 def test_its_ledger_closes(bare: Bare) -> None:

@@ -392,6 +392,12 @@ def test_devices_side_by_side_share_the_level() -> None:
 
     assert [width(one) / width(alone) for one in lines] == pytest.approx([1.442] * 2, rel=0.02)
     assert alone.where == ""
+    # Enough alone: with 95 % its interval is beyond the noise floor, with 97.5 % not.
+    points = beside(1.0161, 1.0161)
+    alone = judged("read-over-write", [one for one in points if one.row == "raw-conventional"])
+    assert alone.agreement is Agreement.AGREES
+    lines = block_level.outcomes(guideline("read-over-write"), drive(points))
+    assert {one.agreement for one in lines} == {Agreement.NOT_SHOWN}
 
 
 def test_every_line_of_the_study_has_what_its_test_needs() -> None:
