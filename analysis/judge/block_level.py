@@ -1,8 +1,9 @@
 """Judges published guidelines of block-level studies on a campaign's phases of fio.
 
 A contrast pairs its sides at equal operation, block size and commands in flight, within a
-repetition. The interval is a paired t on logs over the repetitions. Times count on drives, on
-modelled drives as results of the model, and in imported campaigns as others measured them.
+repetition. The interval is a paired t on logs over the repetitions. Devices side by side are
+judged one by one, and share the level of 5 % (Bonferroni). Times count on drives, on modelled
+drives as results of the model, and in imported campaigns as others measured them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from analysis.judge.published import Reference, references
 from analysis.judge.stats import Estimate
 from analysis.read.block import BlockPoint, points_of
 from analysis.read.load import CampaignData
+from harness import known_drives
 from harness.store.spec import DeviceKind
 
 # Sides are alike if the whole interval of their ratio lies within this share.
@@ -43,7 +45,7 @@ _AXES = {SweepAxis.IN_FLIGHT: "depth", SweepAxis.BS: "block size"}
 
 @dataclass(frozen=True, slots=True)
 class GuidelineOutcome:
-    """What a campaign shows of a guideline. ``where`` names the curve if there are several."""
+    """What a campaign shows of a guideline. ``where`` names the device or curve of several."""
 
     agreement: Agreement
     why: str
@@ -55,14 +57,13 @@ class GuidelineOutcome:
 
 @dataclass(frozen=True, slots=True)
 class GuidelineEvidence:
-    """What guidelines are judged on. ``models`` are names of the drives.
+    """What guidelines are judged on.
 
     ``exact``: equal repetitions are no fault of the measurement, because the drive is a program.
     """
 
     points: Sequence[BlockPoint]
     kinds: Collection[DeviceKind]
-    models: Collection[str]
     exact: bool = False
 
 
@@ -84,8 +85,7 @@ def judge(campaign: CampaignData) -> list[JudgedGuideline]:
     points = points_of(campaign.latest)
     if not points:
         return []
-    models = {host.inspection.device.model for host in campaign.plan.hosts}
-    return judge_on(GuidelineEvidence(points, campaign.kinds, models))
+    return judge_on(GuidelineEvidence(points, campaign.kinds))
 
 
 def judge_on(evidence: GuidelineEvidence) -> list[JudgedGuideline]:
@@ -103,7 +103,7 @@ def judge_on(evidence: GuidelineEvidence) -> list[JudgedGuideline]:
 
 
 def outcomes(guideline: Guideline, evidence: GuidelineEvidence) -> list[GuidelineOutcome]:
-    """Return the outcomes of a guideline: one, or one for each curve of a knee."""
+    """Return the outcomes of a guideline: one, or one for each device or curve."""
     found = list(_TESTS[guideline.test](guideline, evidence))
     return [_untimed(one) for one in found] if _UNTIMED & {*evidence.kinds} else found
 
@@ -117,41 +117,70 @@ def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
 
 
 def _contrast(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
-    names, sides = block_tables.alike(guideline), _sides(guideline, evidence.points)
-    side, base = (block_tables.table(own, guideline.metric, names) for own in sides)
-    yield _compared(guideline, side, base, exact=evidence.exact)
+    names = block_tables.alike(guideline)
+    return _compared(
+        guideline, evidence, lambda own: block_tables.table(own, guideline.metric, names)
+    )
 
 
 def _peaks(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
-    sides = _sides(guideline, evidence.points)
-    side, base = (block_tables.peaks(own, guideline.metric) for own in sides)
-    yield _compared(guideline, side, base, exact=evidence.exact)
-
-
-def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
-    own = guideline.where.select(points)
-    for where in (guideline.side, guideline.base):
-        yield where.select(own) if where is not None else own
+    return _compared(guideline, evidence, lambda own: block_tables.peaks(own, guideline.metric))
 
 
 def _compared(
-    guideline: Guideline, side: BlockTable, base: BlockTable, *, exact: bool
-) -> GuidelineOutcome:
-    if not side or not base:
-        missing = _NO_PHASE if not side and not base else "one of the two sides was not measured"
-        return GuidelineOutcome(Agreement.NOT_ASKED, missing)
-    ours, theirs = block_tables.ratios(side, base)
-    if not ours:
-        return GuidelineOutcome(Agreement.NOT_ASKED, "the two sides have no point in common")
-    found = stats.estimate(theirs, ours, exact_allowed=exact)
+    guideline: Guideline,
+    evidence: GuidelineEvidence,
+    table: Callable[[Sequence[BlockPoint]], BlockTable],
+) -> Iterator[GuidelineOutcome]:
+    """Yield a line for each device that has both sides, or the reason why none has."""
+    tables = {
+        device: tuple(table(side) for side in _sides(guideline, own))
+        for device, own in block_tables.by_device(guideline.where.select(evidence.points)).items()
+    }
+    pairs = {device: block_tables.ratios(*both) for device, both in tables.items()}
+    found = {
+        device: stats.estimate(theirs, ours, exact_allowed=evidence.exact)
+        for device, (ours, theirs) in pairs.items()
+        if ours
+    }
+    if not found:
+        missing = _missing([tuple(map(bool, both)) for both in tables.values()])
+        yield GuidelineOutcome(Agreement.NOT_ASKED, missing)
+    for device, estimate in found.items():
+        where = ", ".join(device) if len(found) > 1 else ""
+        yield dataclasses.replace(_of_ratio(guideline, estimate, lines=len(found)), where=where)
+
+
+def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
+    for where in (guideline.side, guideline.base):
+        yield where.select(points) if where is not None else [*points]
+
+
+def _missing(measured: Sequence[tuple[bool, ...]]) -> str:
+    """Return why no device has both sides at one point; each has a flag for either side."""
+    if any(map(all, measured)):
+        return "the two sides have no point in common"
+    return "one of the two sides was not measured" if any(map(any, measured)) else _NO_PHASE
+
+
+def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> GuidelineOutcome:
+    """Judge a device's ratio, one of ``lines``; without a published direction it has no verdict."""
     if found.method is stats.Method.EXACT:
         found = dataclasses.replace(found, low=found.center, high=found.center)
-    agreement, why = _relation(guideline.expected, found)
+    elif found.center is not None and found.error is not None and found.df is not None:
+        level = 1 - (1 - stats.CONFIDENCE) / lines
+        center, error, df = map(np.asarray, (found.center, found.error, found.df))
+        wide = stats.t_interval(np.log(center), error, df, level)
+        low, high = (float(np.exp(one)) for one in (wide.low, wide.high))
+        found = dataclasses.replace(found, low=low, high=high)
+    agreement, why = Agreement.NOT_ASKED, guideline.why
+    if guideline.expected is not None:
+        agreement, why = _relation(guideline.expected, found, lines)
     bounds = [_change(one) for one in (found.low, found.high)]
     return GuidelineOutcome(agreement, why, _change(found.center), _interval(bounds), found.n)
 
 
-def _relation(expected: Relation | None, found: Estimate) -> tuple[Agreement, str]:
+def _relation(expected: Relation, found: Estimate, lines: int) -> tuple[Agreement, str]:
     """Judge a ratio. All comparisons have this noise floor."""
     if found.low is None or found.high is None:
         return Agreement.NOT_SHOWN, _no_interval(found.n)
@@ -159,7 +188,7 @@ def _relation(expected: Relation | None, found: Estimate) -> tuple[Agreement, st
         words = ("within 5 %", "beyond 5 %", "the interval reaches over 5 %")
         return _in_band(math.log(found.low), math.log(found.high), math.log1p(ALIKE), words)
     p = stats.p_beyond(found, stats.NOISE_FLOOR)
-    if p is None or p >= 1 - stats.CONFIDENCE or found.center is None:
+    if p is None or lines * p >= 1 - stats.CONFIDENCE or found.center is None:
         return Agreement.NOT_SHOWN, "no difference shown"
     shown = Relation.MORE if found.center > 1 else Relation.LESS
     return (Agreement.AGREES if shown is expected else Agreement.DISAGREES), f"it is {shown.value}"
@@ -214,15 +243,19 @@ def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
 
 
 def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
-    """Judge the highest row's peak, where the drive is the published one."""
-    rows = block_tables.peaks(guideline.where.select(evidence.points), guideline.metric)
-    if not rows or guideline.value is None:
+    """Judge the highest peak of the published drive. Another drive's is shown without a verdict."""
+    points = guideline.where.select(evidence.points)
+    published = [one for one in points if known_drives.is_drive(one.model, guideline.drive)]
+    rows = block_tables.by_device(published or points).values()
+    peaks = [block_tables.peaks(own, guideline.metric) for own in rows]
+    every = [[*peak.values()] for own in peaks for peak in own.values()]
+    if not every or guideline.value is None:
         yield GuidelineOutcome(Agreement.NOT_ASKED, _NO_PHASE)
         return
-    values = max(([*own.values()] for own in rows.values()), key=stats.geometric_mean)
+    values = max(every, key=stats.geometric_mean)
     unit, runs = _UNITS[guideline.metric], len(values)
     found = numbers.human(stats.geometric_mean(values), unit)
-    if not all(guideline.drive.lower() in model.lower() for model in evidence.models):
+    if not published:
         why = f"a number of the {guideline.drive}, and this is another drive"
         yield GuidelineOutcome(Agreement.NOT_ASKED, why, found, runs=runs)
         return

@@ -28,6 +28,14 @@ def table(points: Sequence[BlockPoint], metric: BlockMetric, names: Sequence[str
     }
 
 
+def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockPoint]]:
+    """Return the points of each device."""
+    found: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
+    for point in points:
+        found[point.device].append(point)
+    return dict(found)
+
+
 def alike(guideline: Guideline) -> tuple[str, ...]:
     """Return the fields in which both sides of a contrast must be alike: those they do not name."""
     sides = [side for side in (guideline.side, guideline.base) if side is not None]

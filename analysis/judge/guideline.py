@@ -93,7 +93,8 @@ def _meets(point: BlockPoint, name: str, wanted: Any) -> bool:
 class Guideline:
     """A published guideline. ``published`` is its number as people read it.
 
-    ``where`` holds for both sides. ``at`` is the published knee, ``value`` the published peak.
+    ``where`` holds for both sides. Without ``expected``, a contrast is measured and not judged:
+    ``why`` is the reason. ``at`` is the published knee, ``value`` the published peak.
     """
 
     id: str
@@ -114,7 +115,8 @@ class Guideline:
     def check(self, path: str) -> None:
         """Refuse a guideline that lacks what its test needs (ConfigError)."""
         for name in _NEEDS[self.test]:
-            if getattr(self, name) in (None, ""):
+            given = getattr(self, name) not in (None, "")
+            if not given and not (name == "expected" and self.why):
                 raise ConfigError(
                     f"{path}: guideline {self.id} of test {self.test.value} has no {name}",
                     hint=f"it needs {', '.join(_NEEDS[self.test])}",

@@ -28,8 +28,9 @@ those of a zone's capacity, in %.
 
 from __future__ import annotations
 
-# The model name that the controller reports.
+# The model names that the controllers report: the measured one, and all capacities.
 MODEL = "WZS4C8T1TDSP303"
+MODELS = (MODEL, "WZS4C8T4TDSP303")
 ZONE_CAPACITY = 1077 * 2**20
 WRITE_BYTES_PER_SECOND = {write} * 2**20
 READ_BYTES_PER_SECOND = {read} * 2**20

@@ -216,6 +216,7 @@ def _point(model: DriveModel, task: _Task, played: Played) -> BlockPoint:
         p50=_latency(clients, "p50_ns"),
         p95=_latency(clients, "p95_ns"),
         overwrites=point.sweep.writes and bool({"fill", "overwrite"} & {*point.sweep.prepare}),
+        model=model.name,
     )
 
 

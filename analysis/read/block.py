@@ -9,7 +9,7 @@ from analysis.read.load import RunRecord
 from analysis.read.percentiles import together
 from harness.levels import LEVELS
 from harness.run.imported import OVERWRITES
-from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
+from harness.store.spec import Device, PhaseRole, PhaseSpec, RunSpec
 from harness.tools import fio, histogram
 from harness.workloads.fio_sweeps import RAMP, RESERVED
 
@@ -25,9 +25,9 @@ _OWN = frozenset({"level", "scheduler"})
 class BlockPoint:
     """One phase of one run. ``iops`` and latencies in µs are null where they are unknown.
 
-    ``row`` and ``others`` say what the run is, ``block`` which runs belong together. ``overwrites``
-    is true for writes of blocks that hold data already. ``instructions`` are per command,
-    ``merged`` is the share of write requests that the kernel merged into others.
+    ``row`` and ``others`` say what the run is, ``block`` which runs belong together, ``model`` the
+    drive. ``overwrites`` is true for writes of blocks that hold data already. ``instructions`` are
+    per command, ``merged`` is the share of write requests that the kernel merged into others.
     """
 
     row: str
@@ -45,6 +45,12 @@ class BlockPoint:
     others: tuple[str, ...] = ()
     instructions: float | None = None
     merged: float | None = None
+    model: str = ""
+
+    @property
+    def device(self) -> tuple[str, ...]:
+        """What was measured, and in which setting: only points of one are compared."""
+        return (self.row, *self.others)
 
     @property
     def in_flight(self) -> int:
@@ -115,14 +121,22 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
         ),
         instructions=run.value(f"{phase.name}.instructions_per_operation"),
         merged=run.value(f"{phase.name}.merged_share") if "write" in rw else None,
+        model=_device(run.spec).model,
     )
 
 
 def device_words(spec: RunSpec) -> tuple[str, ...]:
     """Return the model of a conventional device: a campaign can have several."""
-    level, device = LEVELS.get(spec.level), spec.conventional
-    known = level is not None and not level.uses_zoned and device is not None and device.model
-    return (device.model,) if known and device is not None else ()
+    device = _device(spec)
+    return (device.model,) if device is spec.conventional and device.model else ()
+
+
+def _device(spec: RunSpec) -> Device:
+    """Return the device that the commands go to."""
+    level = LEVELS.get(spec.level)
+    if level is not None and not level.uses_zoned and spec.conventional is not None:
+        return spec.conventional
+    return spec.device
 
 
 def _latency(run: RunRecord, phase: str, per_myriad: int, metric: str) -> float | None:

@@ -65,7 +65,7 @@ def _guidelines(arguments: argparse.Namespace) -> int:
     if arguments.each:
         print_records([*_points(points)], arguments.format)
         return ExitCode.OK
-    evidence = GuidelineEvidence(points, {DeviceKind.MODELLED}, models, exact=True)
+    evidence = GuidelineEvidence(points, {DeviceKind.MODELLED}, exact=True)
     judged = block_level.judge_on(evidence)
     print_records([*_rows(judged)], arguments.format)
     summary = agreement.tally(one.outcome.agreement for one in judged)

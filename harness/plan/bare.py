@@ -9,6 +9,7 @@ from typing import Any
 
 from harness import levels
 from harness.errors import ConfigError
+from harness.plan import rate_caps
 from harness.plan.devices import ZONE_SIZE
 from harness.plan.fields import Flag
 from harness.plan.load import build, nearest
@@ -25,6 +26,7 @@ from harness.store.spec import (
     Prediction,
     Reason,
 )
+from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import LoadProgram
 from harness.workloads.planning import BarePhase, DerivedNumbers
 
@@ -95,6 +97,8 @@ def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work
         ConfigError: the device does not suit it.
     """
     planned = program.plan_bare(value, device)
+    if isinstance(value, Fio):
+        rate_caps.check(value, device)
     rates = RATES[device.kind]
     seconds = [_seconds(phase, rates) for phase in planned.phases]
     limits = [max(timeout, math.ceil(TIMEOUT_FACTOR * each)) for each in seconds]

@@ -135,7 +135,12 @@ def _cell(
     under_test = bare.device_of(level.name, placed)
     work = _work(study, workload, inspection, under_test, factors, level=runnable)
     wanted = factors.get("scheduler")
-    scheduler = choose_scheduler(runnable, None if wanted is None else str(wanted), placed)
+    scheduler = choose_scheduler(
+        runnable,
+        None if wanted is None else str(wanted),
+        placed,
+        work.phases if isinstance(workload, BareWorkload) else (),
+    )
     name = cell_name(level.label, factors)
     predicted = work.predicted
     if not able or work.infeasible is not None:

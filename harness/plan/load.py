@@ -263,7 +263,7 @@ def _explain(
     if first["type"] == "extra_forbidden":
         return ConfigError(
             f"{where}: unknown field {field!r}",
-            hint=nearest(loc[-1], _fields() if len(loc) > 1 else _top_fields(model)),
+            hint=_inner(loc[-1]) if len(loc) > 1 else nearest(loc[-1], _top_fields(model)),
             code="unknown-field",
         )
     return ConfigError(f"{where}: {field}: {wrong}", hint=hint, code="bad-field")
@@ -271,6 +271,12 @@ def _explain(
 
 def _top_fields(model: type[BaseModel]) -> set[str]:
     return set(model.model_fields) | ({EXTENDS} if model is Workload else set())
+
+
+def _inner(name: str) -> str:
+    """Return a hint for a field inside another one; without a close name all that are known."""
+    close = difflib.get_close_matches(name, sorted(_fields()), n=1)
+    return f"did you mean {close[0]}?" if close else nearest(name, _fields())
 
 
 def _fields() -> set[str]:

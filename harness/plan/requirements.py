@@ -5,6 +5,8 @@ Probes on the host decide whether a level can run at all. The checks here only n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness import levels
 from harness.errors import ConfigError
 from harness.levels.level import Level as Module
@@ -13,6 +15,7 @@ from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
 from harness.quantities import format_size
 from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
+from harness.tools import fio
 
 # Memory of db_bench without memtables and block cache: code, stacks and table readers.
 _PROGRAM_BYTES = 64 * 2**20
@@ -120,33 +123,37 @@ def check_options(level: LevelEntry) -> None:
     module.check_options(level.options)
 
 
-def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspection) -> str:
+def choose_scheduler(
+    level: str | None,
+    wanted: str | None,
+    inspection: Inspection,
+    phases: Sequence[PhaseSpec] = (),
+) -> str:
     """Return the wanted scheduler, or by default ``none`` if kernel and level allow it.
 
-    ``level`` is null for a skipped level.
+    ``level`` is null for a skipped level. The default is the same for all levels of a host, so that
+    they can be compared. ``phases`` are of a bare level.
 
     Raises:
         ConfigError: the device does not offer the scheduler, the level does not work with it, or
             it would reorder zone writes.
     """
-    device, release = inspection.device, inspection.host.kernel
-    # A modelled drive in files has no queue that could reorder writes.
-    ordered = not device.zoned or device.native or _version(release) >= _NONE_SINCE
+    release = inspection.host.kernel
     module = levels.LEVELS.get(level) if level else None
     accepted = module.schedulers if module is not None else ()
-    choice = wanted or (accepted[0] if accepted else "none" if ordered else "mq-deadline")
+    default = "none" if _ordered(inspection.device, release) else "mq-deadline"
+    choice = wanted or (accepted[0] if accepted else default)
     if accepted and choice not in accepted:
         raise ConfigError(
             f"{level} does not work with scheduler {choice}",
             hint=f"it works with {', '.join(accepted)}; or omit the level",
             code="scheduler-unsupported",
         )
-    if choice != "mq-deadline" and not ordered:
-        raise ConfigError(
-            f"scheduler {choice} reorders zone writes on Linux {release}",
-            hint="use mq-deadline, or Linux 6.10 or later",
-            code="scheduler-unsafe",
-        )
+    device = inspection.device
+    if module is not None and not module.uses_zoned and inspection.conventional is not None:
+        device = inspection.conventional
+    if choice != "mq-deadline" and not _ordered(device, release):
+        _check_order(choice, release, phases)
     if device.schedulers and choice not in device.schedulers:
         raise ConfigError(
             f"{device.path} does not offer scheduler {choice!r}",
@@ -154,6 +161,29 @@ def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspecti
             code="unknown-scheduler",
         )
     return choice
+
+
+def _ordered(device: Device, release: str) -> bool:
+    """Return whether writes stay in order without a scheduler."""
+    # A modelled drive in files has no queue that could reorder writes.
+    return not device.zoned or device.native or _version(release) >= _NONE_SINCE
+
+
+def _check_order(scheduler: str, release: str, phases: Sequence[PhaseSpec]) -> None:
+    """Refuse several writes of a zone under way. Only of fio's phases it is known what they do."""
+    unknown = not phases or any(phase.program != fio.PROGRAM for phase in phases)
+    what = "zone writes" if unknown else ""
+    for phase in phases:
+        for flags in fio.sections(phase.name, phase.flags).values():
+            depth = int(flags.get("iodepth", 1))
+            if "write" in str(flags.get("rw", "")) and depth > 1:
+                what = what or f"the writes of sweep {phase.benchmark} at iodepth {depth}"
+    if what:
+        raise ConfigError(
+            f"scheduler {scheduler} reorders {what} on Linux {release}",
+            hint="use mq-deadline, or Linux 6.10 or later",
+            code="scheduler-unsafe",
+        )
 
 
 def _version(release: str) -> tuple[int, int]:

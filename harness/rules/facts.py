@@ -14,7 +14,7 @@ from harness.observe.zone_reports import ZoneCounts
 from harness.store.ledger import Completions, Ledger
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
-from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
+from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec, Scalar
 from harness.tools.rocksdb_log import Log
 from harness.workloads.load_program import Parsed
 from harness.workloads.rocksdb import Below
@@ -24,6 +24,7 @@ from harness.workloads.rocksdb import Below
 class PhaseFacts:
     """A finished phase. ``zoned`` and ``conventional`` are the deltas of the devices' counters.
 
+    ``parse_code`` is the code of ``parse_error``, the reason why ``parsed`` is null.
     ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval,
@@ -53,6 +54,7 @@ class PhaseFacts:
     load_instructions: float | None = None
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
     completed: Completions | None = None
+    parse_code: str = ""
 
     @property
     def measured(self) -> bool:
@@ -97,7 +99,7 @@ class RunFacts:
     level's own issues, with those of its checker; ``buffers_conventional`` as in ``Level``.
     ``ledger`` is null when the run ended before its first phase. ``untraced`` is the reason why
     commands were not traced although the study requests it. ``tenants`` is null in a run of one
-    workload.
+    workload. ``level_facts`` are what the level found out when it came up.
     """
 
     spec: RunSpec
@@ -112,3 +114,4 @@ class RunFacts:
     ledger: Ledger | None = None
     untraced: Reason | None = None
     tenants: TenantFacts | None = None
+    level_facts: Mapping[str, Scalar] = field(default_factory=dict)

@@ -45,6 +45,27 @@ def whole(run: RunFacts) -> Iterator[Issue]:
             yield issue("zones-leaked", text, phase, expected=0, actual=active)
 
 
+@rule(
+    error(
+        "fio-incomplete",
+        "fio's output is cut off, or has no job or several outputs",
+        "it was killed while it printed, or `--status-interval` prints interim numbers",
+    ),
+    error(
+        "fio-mixed",
+        "a group of fio's jobs has jobs of different kinds",
+        "fio adds up their numbers, and shows the options of the last",
+    ),
+    error("fio-error", "a job of fio ended with an error", "its numbers are of a part"),
+    error("fio-version", "the output is of a fio older than 3.30", "its trims reset no zones"),
+)
+def understood(run: RunFacts) -> Iterator[Issue]:
+    """The output of fio is whole, of one kind and without an error."""
+    for phase in run.phases:
+        if phase.parse_code in fio.FAULTS:
+            yield issue(phase.parse_code, phase.parse_error, phase)
+
+
 def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
     jobs = fio.sections(phase.spec.name, phase.spec.flags)
     for name, flags in jobs.items():

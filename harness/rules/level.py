@@ -21,6 +21,22 @@ DIRECT_FLAGS = {
 
 
 @rule(
+    warning(
+        "not-discarded",
+        "the conventional device of a bare level takes no discard",
+        "the drive keeps all data of others: writes to fresh space are overwrites",
+    )
+)
+def discarded(run: RunFacts) -> Iterator[Issue]:
+    """A bare conventional device begins empty."""
+    if run.level_facts.get("discarded") is False:
+        device = run.spec.conventional or run.spec.device
+        yield issue(
+            "not-discarded", f"{device.path} takes no discard: it begins with what was on it"
+        )
+
+
+@rule(
     error(
         "utilisation-missed",
         "V / capacity differs from the target by more than the tolerance",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from harness.rules.facts import RunFacts
 from harness.rules.rule import error, info, issue, rule, warning
 from harness.store.result import Issue
+from harness.tools import fio
 from harness.tools.db_bench import ASSERTIONS
 
 # ENOSPC as strerror and RocksDB's Status put it.
@@ -61,6 +62,8 @@ def ended_well(run: RunFacts) -> Iterator[Issue]:
 def one_summary(run: RunFacts) -> Iterator[Issue]:
     """A finished benchmark prints exactly one summary line."""
     for phase in run.phases:
+        if phase.parse_code in fio.FAULTS:
+            continue  # fio.understood reports it
         if phase.parsed is None:
             text = phase.parse_error or f"the output of {phase.spec.name} could not be parsed"
             yield issue("output-malformed", text, phase)

@@ -5,8 +5,8 @@ The runner and ``zonelab verify`` both judge here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from harness.levels.level import DirectIo, Level
 from harness.rules import judge
@@ -14,7 +14,7 @@ from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.ledger import Ledger
 from harness.store.observed import ObservedTenant
 from harness.store.result import Issue
-from harness.store.spec import PhaseRole, RunSpec, TenantSpec
+from harness.store.spec import PhaseRole, RunSpec, Scalar, TenantSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class JudgedTenant:
     """A tenant as the rules judge it; a plain run has one without a name.
 
     ``alone``: no other tenant uses its file system. ``ledger`` is null before the cold fill, or if
-    others share its devices.
+    others share its devices. ``level_facts`` are what the level found out when it came up.
     """
 
     spec: TenantSpec
@@ -32,6 +32,7 @@ class JudgedTenant:
     alone: bool
     direct_io: DirectIo | None
     ledger: Ledger | None
+    level_facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 def plain_run(run: RunSpec, tenant: TenantSpec, used: ObservedTenant) -> RunSpec:
@@ -97,5 +98,6 @@ def _facts(shared: RunFacts, tenant: JudgedTenant) -> RunFacts:
         direct_io=tenant.direct_io,
         caveats=(*level.caveats(own.device), *own.findings, *shared.caveats),
         buffers_conventional=level.buffers_conventional,
+        level_facts=tenant.level_facts,
         ledger=None if own.stopped else tenant.ledger,
     )

@@ -226,7 +226,7 @@ def failure(
         f"{spec.program} ended with {how} in phase {spec.name}"
         + (f": {lines[-1].strip()[:200]}" if lines else ""),
         hint=f"see raw/{spec.name}.stderr",
-        code=program_of(spec).failure_code,
+        code=program_of(spec).failure(ended.signal, output),
     )
 
 
@@ -282,12 +282,12 @@ def _facts(
 ) -> PhaseFacts:
     raw = running.writer.path / "raw"
     stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
-    parsed, lsm, error = None, None, ""
+    parsed, lsm, error, code = None, None, "", ""
     try:
         lsm = phase_files.read_log(running.up.database_log)
         parsed = program_of(spec).parse(spec, stdout, stderr)
     except ToolFailed as failed:
-        error = failed.message
+        error, code = failed.message, failed.code
     log = phase_files.keep_log(running, f"raw/{spec.name}.LOG.xz")
     disks = delta(before.disks, after.disks)
     return PhaseFacts(
@@ -313,4 +313,5 @@ def _facts(
         lsm=lsm,
         traced=traced(before.snapshot.counters, after.snapshot.counters),
         completed=after.snapshot.counters.completed_since(before.snapshot.counters),
+        parse_code=code,
     )

@@ -152,4 +152,5 @@ class RunningTenant:
             alone=self.alone,
             direct_io=self.direct_io,
             ledger=ledger,
+            level_facts=self.manifest.get("facts", {}),
         )

@@ -24,6 +24,9 @@ PROGRAM = "fio"
 # The first release whose trim resets zones, and whose zone limits count closed zones.
 OLDEST = (3, 30)
 
+# Codes of errors of the parser that rules report under their own names.
+FAULTS = frozenset({"fio-incomplete", "fio-mixed", "fio-error", "fio-version"})
+
 DIRECTIONS = ("read", "write", "trim")
 # What fio times: submission, completion, and both together.
 LATENCIES = ("slat", "clat", "lat")

@@ -217,6 +217,7 @@ def _judged(
             alone=has_devices_alone(tenant, all_),
             direct_io=judged.direct_io(manifests.get(tenant.name)),
             ledger=found[tenant.name].ledger if tenant.name in found else None,
+            level_facts=(manifests.get(tenant.name) or {}).get("facts", {}),
         )
         for tenant in all_
         if tenant.name in records

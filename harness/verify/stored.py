@@ -98,13 +98,16 @@ def read_phase(
     """Return the facts of a phase; ZonelabError if a raw file is missing or damaged."""
     process = read_json(raw / f"{spec.name}.process.json")
     requests = process.get("requests") or {}
-    parsed, lsm, error, database_log = None, None, "", ""
+    parsed, lsm, error, code, database_log = None, None, "", "", ""
     try:
         database_log = packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:]
         lsm = _log(raw, spec)
         parsed = program_of(spec).parse(spec, *_texts(raw, spec))
     except (ToolFailed, ConfigError) as failure:
-        error = str(failure)  # as in the runner: no number comes from this output
+        error, code = (
+            str(failure),
+            failure.code,
+        )  # as in the runner: no number comes from this output
     return PhaseFacts(
         spec=spec,
         parsed=parsed,
@@ -130,6 +133,7 @@ def read_phase(
         seconds=process.get("seconds"),
         traced=traced(before.counters, after.counters),
         completed=after.counters.completed_since(before.counters),
+        parse_code=code,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -126,6 +128,14 @@ class FioProgram(LoadProgram):
             )
         own: dict[str, Scalar] = {"filename": up.devices[0].path, self.seed_flag: seed}
         return fio.argv(program, spec.name, own | {**spec.flags})
+
+    def failure(self, signal: int | None, output: str) -> str:
+        """Return how fio failed: killed, before any job began, without space, or in a job."""
+        if signal is not None:
+            return "fio-killed"
+        if not any(line.startswith("{") for line in output.splitlines()):
+            return "fio-refused"  # it prints its output once jobs began: an option is wrong
+        return "no-space" if os.strerror(errno.ENOSPC) in output else "fio-error"
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
         """Read a phase's output. A phase that began no job has no summary and raises nothing.

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import zn540
 from harness.errors import ConfigError
 from harness.quantities import format_size
 from harness.store.spec import Device, DeviceKind, Scalar
@@ -215,7 +214,6 @@ def plan(work: Fio, device: Device) -> BareWork:
             code="level-and-workload",
         )
     _check_blocks(sweeps, device)
-    _check_rates(sweeps, device)
     layout = _Zones(work, sweeps, jobs, device) if device.zoned else _Region(work, device)
     phases = (
         *(phase for sweep in sweeps for phase in _of_sweep(layout, sweep)),
@@ -251,26 +249,6 @@ def _check_blocks(sweeps: Sequence[Sweep], device: Device) -> None:
                     f"{device.logical_block_size} B blocks of {device.path}",
                     hint="4KiB suits every device",
                     code="bad-field",
-                )
-
-
-def _check_rates(sweeps: Sequence[Sweep], device: Device) -> None:
-    """Refuse rates that a drive of known bandwidth cannot reach: the phase would measure no rate.
-
-    Raises:
-        ConfigError: the jobs of a point have a higher rate together.
-    """
-    if device.kind is not DeviceKind.HARDWARE or device.model.strip() != zn540.MODEL:
-        return
-    for sweep in sweeps:
-        cap = zn540.WRITE_BYTES_PER_SECOND if sweep.writes else zn540.READ_BYTES_PER_SECOND
-        for point in points(sweep):
-            if point.rate and point.rate * point.jobs > cap:
-                raise ConfigError(
-                    f"rate of sweep {sweep.name}: {point.jobs} x {format_size(point.rate)}/s is "
-                    f"above the {format_size(cap)}/s of {device.path}",
-                    hint="lower rate, or leave it out",
-                    code="rate-above-drive",
                 )
 
 

@@ -189,6 +189,13 @@ class LoadProgram(ABC):
             ConfigError: the workload sets a reserved flag, or the level does not suit the program.
         """
 
+    def failure(self, signal: int | None, output: str) -> str:  # noqa: ARG002
+        """Return the reason code of a phase that ended badly, from its signal and all it printed.
+
+        A phase that hung or ran too long has other codes.
+        """
+        return self.failure_code
+
     @abstractmethod
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         """Read a phase's output. An unfinished phase has no summary and raises nothing.

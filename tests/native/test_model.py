@@ -72,6 +72,8 @@ def test_zones_agree_with_guidelines_but_for_known_misses(
         "alike-over-zones-p95",
         "one-zone-median",
         "one-zone-p95",
+        "zone-write-size",
+        "zone-read-size",
     }
     assert verdicts["not shown"] == {"none-for-reads-median", "none-for-reads-p95"}
     assert verdicts["disagrees"] == {

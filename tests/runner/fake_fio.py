@@ -26,6 +26,9 @@ with (root / "started").open("a") as log:
     log.write(f"{' '.join(sys.argv[1:])}\n")
 if mode == "hang":
     time.sleep(600)
+if mode == "results-full":  # the next file that the runner writes is on a full disk
+    (partial,) = (root / "state" / "campaigns" / "c" / "runs").glob(".*.partial")
+    (partial / "raw" / f"{options['rw']}.process.json").symlink_to("/dev/full")
 if mode == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if mode == "option":

@@ -16,9 +16,9 @@ from harness import levels
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal
 from harness.observe import signatures
-from harness.store.files import load_record
+from harness.store.files import dumps, load_record
 from harness.store.ledger import ClosureState, Ledger, LedgerEntry
-from harness.store.result import Result, Status
+from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole, RunSpec
 from harness.verify import agreement, recompute
@@ -92,6 +92,7 @@ def test_a_run(bare: Bare) -> None:
     assert done.returncode == 0, done.stderr
     found = bare.result
     assert found.status is Status.OK, found.issues
+    assert "not-discarded" not in bare.codes()
     assert found.metrics["randwrite.operations"].value == WRITES
     assert found.metrics["randwrite.user_bytes"].value == WRITES * 4096
     assert found.metrics["randwrite.conventional_written"].value == WRITES * 4096
@@ -130,6 +131,13 @@ def test_a_job_has_a_row_for_each_client(bare: Bare) -> None:
     assert mixed.bandwidth == mixed.iops * 4096
     assert found["log", "write"].p50 != found["extents", "write"].p50
     assert {point.rw for point in points_of([record])} == {"randwrite", "randread"}
+    disk = spec_of_run.conventional
+    assert disk is not None
+    for level, model in (("raw-conventional", "a disk"), ("raw-device", spec_of_run.device.model)):
+        changed = replace(
+            spec_of_run, level=level, conventional=replace(disk, model="a disk"), variant=""
+        )
+        assert {point.model for point in points_of([replace(record, spec=changed)])} == {model}
 
 
 def test_its_ledger_closes(bare: Bare) -> None:
@@ -154,38 +162,87 @@ def test_its_ledger_closes(bare: Bare) -> None:
         assert requests.explained == ({"merged": -3} if written else {})
 
 
-# Each with the status, the code of an issue, and the words of the reason or of that issue.
+# Each with the status and the code of its own, the code of an issue, and the words of the reason or
+# of that issue. The reason has the code where the run failed, else the issue.
 FAULTS = {
-    "killed": (Status.FAILED, "exit-status", "fio ended with signal 9 in phase randwrite"),
-    "option": (Status.FAILED, "exit-status", "Did you mean zonemode?"),
-    "full": (Status.FAILED, "no-space", "No space left on device"),
-    "error": (Status.FAILED, "exit-status", "Input/output error"),
-    "truncate": (Status.INVALID, "output-malformed", "it ends inside the JSON"),
-    "kind": (Status.INVALID, "output-malformed", "mixes jobs of different kinds"),
-    "clat": (Status.INVALID, "output-malformed", "no histogram of lat"),
-    "old": (Status.INVALID, "output-malformed", "fio-3.29 is too old"),
-    "early": (Status.INVALID, "fio-ended-early", "moved 8192000 of 16384000 B"),
-    "short": (Status.INVALID, "fio-short", "2 short or dropped commands"),
-    "lost-write-bytes": (Status.INVALID, "closure-broken", "fio (16384000 B) and kernel"),
-    "lost-write-command": (Status.INVALID, "closure-broken", "fio write commands (4000)"),
-    "lost-read-bytes": (Status.INVALID, "closure-broken", "fio reads (0 B)"),
-    "lost-read-command": (Status.INVALID, "closure-broken", "fio read commands (0)"),
+    "killed": (Status.FAILED, "fio-killed", "exit-status", "fio ended with signal 9 in phase"),
+    "option": (Status.FAILED, "fio-refused", "exit-status", "Did you mean zonemode?"),
+    "full": (Status.FAILED, "no-space", "no-space", "No space left on device"),
+    "error": (Status.FAILED, "fio-error", "fio-error", "Input/output error"),
+    "truncate": (Status.INVALID, "fio-incomplete", "", "it ends inside the JSON"),
+    "kind": (Status.INVALID, "fio-mixed", "", "mixes jobs of different kinds"),
+    "clat": (Status.INVALID, "output-malformed", "", "no histogram of lat"),
+    "old": (Status.INVALID, "fio-version", "", "fio-3.29 is too old"),
+    "early": (Status.INVALID, "fio-ended-early", "", "moved 8192000 of 16384000 B"),
+    "short": (Status.INVALID, "fio-short", "", "2 short or dropped commands"),
 }
+# Counters of other layers that differ have one code, and messages of their own.
+LOST = {
+    "lost-write-bytes": "fio (16384000 B) and kernel",
+    "lost-write-command": "fio write commands (4000)",
+    "lost-read-bytes": "fio reads (0 B)",
+    "lost-read-command": "fio read commands (0)",
+}
+
+
+def test_faults_have_a_status_and_code_each() -> None:
+    assert len({(status, code) for status, code, _, _ in FAULTS.values()}) == len(FAULTS) == 10
 
 
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_has_a_name_of_its_own(bare: Bare, mode: str) -> None:
     bare.behave(mode)
     assert bare.run().returncode == 4
-    status, code, _ = FAULTS[mode]
+    status, code, issue, words = FAULTS[mode]
     result = bare.result
     assert result.status is status
-    assert code in bare.codes()
-    assert ("no-space" in bare.codes()) is (mode == "full")
+    if status is Status.FAILED:
+        assert result.reason is not None
+        assert result.reason.code == code
+    assert (issue or code) in bare.codes()
+    others = {name for _, name, _, _ in FAULTS.values()} - {code}
+    # A job that ran out of space ended with an error, too.
+    assert bare.codes() & others == ({"fio-error"} if mode == "full" else set())
+    assert recompute.of_run(bare.folder) == []  # verify finds the same codes in the files
     texts = [result.reason.message] if result.reason else []
-    texts += [issue.message for issue in result.issues if issue.code == code]
-    named = {one for one, (_, _, words) in FAULTS.items() if any(words in text for text in texts)}
-    assert named == {mode}
+    texts += [one.message for one in result.issues if one.code == (issue or code)]
+    assert any(words in text for text in texts)
+
+
+@pytest.mark.parametrize("mode", LOST)
+def test_a_command_that_another_layer_does_not_know_breaks_a_closure(bare: Bare, mode: str) -> None:
+    bare.behave(mode)
+    assert bare.run().returncode == 4
+    assert bare.result.status is Status.INVALID
+    texts = [one.message for one in bare.result.issues if one.code == "closure-broken"]
+    assert {name for name, words in LOST.items() if any(words in text for text in texts)} == {mode}
+
+
+def test_a_device_without_discard_is_warned_of(bare: Bare) -> None:
+    (bare.root / "no-discard").touch()
+    assert bare.run().returncode == 0
+    assert bare.result.status is Status.OK
+    (found,) = [issue for issue in bare.result.issues if issue.code == "not-discarded"]
+    assert (found.severity, found.message) == (
+        Severity.WARNING,
+        f"{bare.root}/dev/nvme0n1 takes no discard: it begins with what was on it",
+    )
+    assert recompute.of_run(bare.folder) == []
+    result = load_result(bare.folder)
+    manifest = {**result.manifest, "level": {**result.manifest["level"], "facts": {}}}
+    (bare.folder / "result.json").write_text(dumps(replace(result, manifest=manifest)))
+    assert any("not-discarded" in line for line in recompute.of_run(bare.folder))
+
+
+def test_a_full_disk_of_results_ends_the_campaign_without_a_run(bare: Bare) -> None:
+    bare.behave("results-full")
+    done = bare.run()
+    assert done.returncode == 2
+    assert "no space left on the disk that holds" in done.stderr
+    assert not bare.folder.exists()
+    (bare.root / "behave").unlink()
+    assert bare.run().returncode == 0
+    assert bare.result.status is Status.OK
 
 
 def test_a_phase_that_hangs_is_cut_off(bare: Bare) -> None:

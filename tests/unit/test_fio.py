@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,24 @@ import pytest
 from harness import zn540
 from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
-from harness.plan import bare, load
+from harness.plan import bare, drive_files, load, rate_caps
 from harness.plan.expand import expand
 from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
+from harness.plan.workload_models import BareWorkload
 from harness.run import ledger
 from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
-from harness.store.spec import Bytes, Device, DeviceKind, Inspection, OtherDevice, Reason
+from harness.store.spec import (
+    Bytes,
+    Device,
+    DeviceKind,
+    Inspection,
+    OtherDevice,
+    Reason,
+    RunSpec,
+)
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
@@ -33,6 +42,7 @@ from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
     FIXTURES,
     SWEEP,
+    content_of,
     made,
     planned,
     printed,
@@ -385,6 +395,15 @@ def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str
         made(sweep)
 
 
+def test_the_hint_for_a_mistyped_option_is_one_option() -> None:
+    with pytest.raises(ConfigError, match=r"unknown field 'sweeps\.0\.iodeph'") as refused:
+        made({"iodeph": [1]})
+    assert refused.value.hint == "did you mean iodepth?"
+    with pytest.raises(ConfigError) as refused:
+        made({"qqqq": [1]})
+    assert "numjobs" in refused.value.hint
+
+
 @pytest.mark.parametrize(
     ("work", "device", "words"),
     [
@@ -392,17 +411,78 @@ def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str
         (made({"bs": ["12KiB"]}, bytes="6MiB"), RIG.device, "does not divide the zone capacity"),
         (made({"zones": [15]}), RIG.device, "writes to 15 zones at once, .* allows 14"),
         (made(READS | {"zones": [384]}), RIG.device, "need 385 zones"),
-        (
-            made({"rate": ["300MiB"], "zones": [4]}),
-            replace(RIG.device, kind=DeviceKind.HARDWARE, model=zn540.MODEL),
-            r"rate of sweep s: 4 x 300.0 MiB/s is above the 1155.0 MiB/s",
-        ),
         (made({"bs": [512]}), RIG.device, "not a multiple of the 4096 B blocks"),
     ],
 )
 def test_devices_that_do_not_suit_are_refused(work: Fio, device: Device, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         planned(work, device)
+
+
+def drive(model: str) -> Device:
+    return replace(RIG.device, kind=DeviceKind.HARDWARE, model=model)
+
+
+def modelled(served: str = "") -> Device:
+    """Return the reference device as a drive of zn540-1tb, eight times slower."""
+    served = served or drive_files.served_name(drive_files.load_model("zn540-1tb"))
+    return replace(RIG.device, kind=DeviceKind.MODELLED, model=f"zoneblk {served} -35000ns x8")
+
+
+def rated_job(rate: str) -> dict[str, Any]:
+    """Return a job of one client that writes 64 KiB to a zone with a rate."""
+    client = {"name": "writer", "mix": {"write": 1}, "size": "64KiB", "rate": rate}
+    job = {"schema_version": 1, "name": "rated", "duration": "2s"}
+    return content_of(job | {"clients": [client | {"zones": [1, 2], "bytes": "1MiB"}]})
+
+
+SMALL, LARGE = zn540.MODELS
+# 32 dies of 96 KiB programs in 2,528 us, and the link of 2,734 MiB/s.
+MODEL_WRITES = "1186.7 MiB/s"
+
+
+@pytest.mark.parametrize("device", [drive(SMALL), drive(f"{LARGE}   ")])
+def test_rates_above_the_published_bandwidth_are_refused(device: Device) -> None:
+    words = r"rate of sweep s: 4 x 300.0 MiB/s is above the 1155.0 MiB/s of /dev/nvme0n2"
+    with pytest.raises(ConfigError, match=words):
+        planned(made({"rate": ["300MiB"], "zones": [4]}), device)
+    planned(made({"rate": ["288MiB"], "zones": [4]}), device)
+    planned(made(READS | {"rate": ["626MiB"], "zones": [4]}), device)
+    with pytest.raises(ConfigError, match=r"above the 2507\.0 MiB/s"):
+        planned(made(READS | {"rate": ["627MiB"], "zones": [4]}), device)
+    with pytest.raises(
+        ConfigError, match=r"client writer of job rated: 1200\.0 MiB/s is above the"
+    ):
+        planned(made(jobs=[rated_job("1200MiB/s")]), device)
+    with pytest.raises(ConfigError, match="client writer of job rated"):
+        planned(made(jobs=[rated_job("20000/s")]), device)  # of 64 KiB: 1,250 MiB/s
+    planned(made(jobs=[rated_job("1150MiB/s")]), device)
+
+
+def test_caps_of_modelled_drives_are_of_their_model() -> None:
+    device = modelled()
+    with pytest.raises(ConfigError, match=f"4 x 300.0 MiB/s is above the {MODEL_WRITES}"):
+        planned(made({"rate": ["300MiB"], "zones": [4]}), device)
+    # The rate is on the model's clock, so the dilation changes nothing.
+    flags = planned(made({"rate": ["290MiB"], "zones": [4]}), device)["s-4k-qd1-z4-r290m"].flags
+    assert flags["rate"] == 290 * 2**20 // 8
+    with pytest.raises(ConfigError, match=f"1200.0 MiB/s is above the {MODEL_WRITES}"):
+        planned(made(jobs=[rated_job("1200MiB/s")]), device)
+    planned(made(jobs=[rated_job("1180MiB/s")]), device)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        drive("INTEL SSDPE21D280GA"),
+        replace(RIG.device, model=SMALL),  # emulated
+        modelled("zn540-1tb-00000000"),  # other values
+        modelled("mine-00000000"),
+    ],
+)
+def test_drives_of_unknown_bandwidth_take_every_rate(device: Device) -> None:
+    assert rate_caps.cap_of(device) is None
+    planned(made({"rate": ["3000MiB"]}, jobs=[rated_job("3000MiB/s")]), device)
 
 
 def test_the_ramp_is_longer_than_fios_first_second() -> None:
@@ -451,6 +531,31 @@ def test_conventional_devices_run_side_by_side() -> None:
     }
     assert len(runs) == 3 * 2  # each with both schedulers
     assert len({run.cell for run in runs}) == len(runs)
+
+
+def old_kernel(*levels: str, sweeps: Collection[str] = ()) -> tuple[RunSpec, ...]:
+    """Return the runs of block-smoke on Linux 6.1, with some of its sweeps."""
+    study, workload = load.load_study("block-smoke")
+    assert isinstance(workload, BareWorkload)
+    if sweeps:
+        kept = tuple(one for one in workload.work.sweeps if one.name in sweeps)
+        work = workload.work.model_copy(update={"sweeps": kept, "jobs": ()})
+        workload = workload.model_copy(update={"fio": work})
+    host = replace(RIG.host, kernel="6.1.0-25-amd64")
+    inspection = replace(RIG, host=host, conventional=CONVENTIONAL_DEVICE)
+    narrow = load.narrow(study, levels) if levels else study
+    return expand(narrow, workload, [("h", inspection)], "c").hosts[0].runs
+
+
+def test_old_kernels_reorder_only_writes_to_zones_by_depth() -> None:
+    words = "scheduler none reorders the writes of sweep write-depth at iodepth 4 on Linux 6.1"
+    with pytest.raises(ConfigError, match=words):
+        old_kernel()
+    both = {"none", "mq-deadline"}
+    # A conventional device has no order to keep, though the host also has zones.
+    assert {run.scheduler for run in old_kernel("raw-conventional")} == both
+    runs = old_kernel("raw-device", sweeps=("zone-read", "write-zones"))
+    assert {run.scheduler for run in runs} == both
 
 
 def test_a_refused_second_device_stops_the_plan() -> None:

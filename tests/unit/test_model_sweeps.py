@@ -90,6 +90,7 @@ def test_each_job_of_fio_is_a_client_with_a_zone_of_its_own(program: Program) ->
     assert job["prepare"] == []
     assert (point.iops, point.p50, point.p95) == (3000.0, 15.0, None)
     assert (point.jobs, point.zoned, point.overwrites) == (2, True, False)
+    assert (point.row, point.model) == ("zn540-1tb", "zn540-1tb")
 
 
 def test_a_write_stops_at_the_last_whole_block_of_its_zone(program: Program) -> None:

@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from harness.cli.main import main
+from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.plan import load
 from harness.plan.devices import zone_sizes
@@ -24,7 +26,8 @@ from harness.store.spec import Inspection, OtherDevice, PhaseRole
 from harness.tools import kvmix
 from harness.workloads import PROGRAMS
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures" / "plan"
 FILES = sorted(
     (kind, path)
     for folder, kind in (
@@ -53,6 +56,19 @@ def rig(study: Study | None = None) -> Inspection:
     other = replace(found.device.identity, eui64="5254005a4c000003", nsid=3)
     device = replace(found.device, path="/dev/nvme0n3", identity=other)
     return replace(found, others=(OtherDevice(device, (), found.levels),))
+
+
+@pytest.mark.parametrize("name", ["block-smoke", "block-level-timed", "block-level"])
+def test_the_sample_drive_knows_every_level_so_a_sweep_can_be_tried(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line of CONTRIBUTING."""
+    assert {probe.level for probe in rig().levels} == set(LEVELS)
+    line = re.search(r"`zonelab (plan NAME .*--check)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert line is not None
+    words = line[1].replace("NAME", name).replace("tests/", f"{ROOT}/tests/").split()
+    assert main(words) == ExitCode.OK
+    assert "raw-conventional" in capsys.readouterr().out
 
 
 def known_flags(version: str) -> set[str]:

@@ -23,6 +23,7 @@ from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
+from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
@@ -101,6 +102,10 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
     ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
+    *(
+        ({"parsed": None, "parse_error": "damaged", "parse_code": code}, code, Severity.ERROR)
+        for code in sorted(fio_tool.FAULTS)
+    ),
     (
         {"parsed": parsed(summary=None, summaries=0, skipped=True)},
         "benchmark-skipped",
@@ -307,6 +312,11 @@ def emulated(run: RunFacts) -> RunFacts:
 
 CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     (
+        lambda run: replace(run, level_facts={"discarded": False}),
+        "not-discarded",
+        Severity.WARNING,
+    ),
+    (
         lambda run: replace(run, direct_io=replace(run.direct_io, reads=False)),
         "direct-reads-buffered",
         Severity.WARNING,
@@ -485,3 +495,12 @@ def test_level_write_amplification_is_device_bytes_over_rocksdbs(
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None
     assert "overwrite.level_write_amplification" not in phase_metrics.metrics(good.phases[0])
+
+
+@pytest.mark.parametrize(("instructions", "each"), [(80_000.0, 4.0), (None, None)])
+def test_instructions_are_divided_by_the_operations(
+    instructions: float | None, each: float | None
+) -> None:
+    facts = replace(plain(), load_instructions=instructions)
+    found = phase_metrics.metrics(facts)["overwrite.instructions_per_operation"]
+    assert (found.value, found.unit) == (each, "1")

@@ -1,0 +1,99 @@
+"""Rates of fio's commands against the bandwidth of a drive, as far as it is known.
+
+A phase with a higher rate would run as fast as the drive, and measure no rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness import known_drives, zn540
+from harness.errors import ConfigError
+from harness.observe import zoneblk
+from harness.plan import drive_files
+from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import BANDWIDTHS, nanoseconds, number, size
+from harness.quantities import format_size
+from harness.store.spec import Device, DeviceKind
+from harness.workloads import fio_phases
+from harness.workloads.fio_jobs import ALL
+from harness.workloads.fio_sweeps import Fio
+
+_NS_PER_S = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class RateCap:
+    """What a drive moves at most, in B/s of its own clock."""
+
+    write: float
+    read: float
+
+    def of(self, read_pct: float) -> float:
+        """Return the cap of a mix of reads and writes."""
+        return ALL / (read_pct / self.read + (ALL - read_pct) / self.write)
+
+
+def check(work: Fio, device: Device) -> None:
+    """Refuse rates of sweeps and jobs that the drive cannot reach, where its bandwidth is known.
+
+    Raises:
+        ConfigError: the jobs of a point, or a client of a job, have a higher rate.
+    """
+    cap = cap_of(device)
+    for name, rate, many, read_pct in _rates(work, zoned=device.zoned) if cap else ():
+        most = cap.of(read_pct) if cap else 0
+        if many * rate > most:
+            times = f"{many} x " if many > 1 else ""
+            raise ConfigError(
+                f"rate of {name}: {times}{format_size(rate)}/s is above the "
+                f"{format_size(int(most))}/s of {device.path}",
+                hint="lower rate, or leave it out",
+                code="rate-above-drive",
+            )
+
+
+def cap_of(device: Device) -> RateCap | None:
+    """Return the cap of a ZN540, or of a modelled drive; null for other drives."""
+    if device.kind is DeviceKind.HARDWARE and known_drives.is_drive(device.model, "ZN540"):
+        return RateCap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
+    model = _model(device)
+    return _cap(model) if model is not None else None
+
+
+def _rates(work: Fio, *, zoned: bool) -> Iterator[tuple[str, int, int, float]]:
+    """Yield a name for people, bytes per second, how many times, and the share of reads in %."""
+    for sweep in work.sweeps:
+        for point in fio_phases.points(sweep) if sweep.zoned == zoned else ():
+            yield f"sweep {sweep.name}", point.rate or 0, point.jobs, 0 if sweep.writes else ALL
+    for job in work.drive_jobs:
+        for client in job.clients if job.zoned == zoned else ():
+            rate = client.rate or (client.rate_iops or 0) * client.size
+            yield f"client {client.name} of job {job.name}", rate, 1, client.read_pct
+
+
+def _model(device: Device) -> DriveModel | None:
+    """Return the model that zoneblk serves as the device; null if this release has another."""
+    server, _, rest = device.model.partition(" ")
+    if device.kind is not DeviceKind.MODELLED or server != zoneblk.SERVER:
+        return None
+    served = rest.split(" ")[0]
+    try:
+        model = drive_files.load_model(served.rpartition("-")[0])
+    except ConfigError:
+        return None
+    return model if drive_files.served_name(model) == served else None
+
+
+def _cap(model: DriveModel) -> RateCap:
+    """Return what the slowest part on the way of all data moves."""
+    flash, front = model.flash, model.front
+    programs = flash.dies * size(flash.program_unit.value)
+    link, buffer = (_bandwidth(one.value) for one in (front.link_rate, front.write_rate))
+    media = programs * _NS_PER_S / nanoseconds(flash.program.value)
+    return RateCap(write=min(link, buffer, media), read=link)
+
+
+def _bandwidth(text: str) -> float:
+    return float(number(text, BANDWIDTHS, "bandwidth"))
