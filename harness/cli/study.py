@@ -128,7 +128,8 @@ def execute(arguments: argparse.Namespace) -> int:
         if folder.root.is_dir():
             print(folder.root)
             if code != ExitCode.OK:
-                words = f"make study STUDY={arguments.study} CAMPAIGN={campaign}"
+                rig = f" RIG={arguments.rig}" if arguments.rig else ""
+                words = f"make study STUDY={arguments.study}{rig} CAMPAIGN={campaign}"
                 print(f"to continue: {words} (RETRY=failed repeats failed runs)", file=sys.stderr)
     return code
 
