@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from harness.store.files import load_record
 from harness.store.ledger import COLD, Closure, ClosureState, Ledger
 from harness.store.result import Result, Status
 
-from .conftest import WHOLE, RigHandle
+from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import GuestRunner
 from .plays import ROOT
 
@@ -94,3 +95,18 @@ def test_a_second_emulated_device_counts_the_same(null_blk: GuestRunner) -> None
             assert one.lower.startswith("device") is (one.state is ClosureState.UNKNOWN)
             if one.state is not ClosureState.UNKNOWN:
                 assert one.state is ClosureState.EXACT, (result.run, phase, one)
+
+
+def test_servers_of_modelled_drives_count_the_same(tmp_path: Path) -> None:
+    with booted("timed") as timed:
+        runner = GuestRunner(timed, tmp_path, "block-timed", (), "block-smoke")
+        runner.start()
+        runner.wait_end()
+        results = runner.assert_complete()
+    assert len(results) == 4
+    for result in results.values():
+        assert result.status is Status.OK, (result.reason, result.issues)
+        found = list(closures(runner, result))
+        assert any(one.lower.startswith("device ublkb") for _, one in found)
+        for phase, one in found:
+            assert one.state is ClosureState.EXACT, (result.run, phase, one)
