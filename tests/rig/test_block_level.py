@@ -28,6 +28,19 @@ def closures(runner: GuestRunner, result: Result) -> Iterator[tuple[str, Closure
             yield from ((entry.name, one) for one in entry.closures)
 
 
+def assert_exact(runner: GuestRunner, results: dict[str, Result]) -> None:
+    """Check that fio, kernel, driver and device agree in each phase."""
+    for result in results.values():
+        assert result.status is Status.OK, (result.reason, result.issues)
+        found = list(closures(runner, result))
+        assert {"fio", "fio reads", "fio write commands", "fio read commands"} <= {
+            one.upper for _, one in found
+        }
+        assert any(one.lower.startswith("device ") for _, one in found)
+        for phase, one in found:
+            assert one.state is ClosureState.EXACT, (result.run, phase, one)
+
+
 @pytest.fixture(scope="module")
 def smoke(
     rig: RigHandle, tmp_path_factory: pytest.TempPathFactory
@@ -45,14 +58,7 @@ def test_every_layer_counts_the_same(
 ) -> None:
     runner, results = smoke
     assert len(results) == 4
-    for result in results.values():
-        assert result.status is Status.OK, (result.reason, result.issues)
-        found = list(closures(runner, result))
-        assert {"fio", "fio reads", "fio write commands", "fio read commands"} <= {
-            one.upper for _, one in found
-        }
-        for phase, one in found:
-            assert one.state is ClosureState.EXACT, (result.run, phase, one)
+    assert_exact(runner, results)
 
 
 def test_clients_of_a_job_run_side_by_side(
@@ -104,9 +110,4 @@ def test_servers_of_modelled_drives_count_the_same(tmp_path: Path) -> None:
         runner.wait_end()
         results = runner.assert_complete()
     assert len(results) == 4
-    for result in results.values():
-        assert result.status is Status.OK, (result.reason, result.issues)
-        found = list(closures(runner, result))
-        assert any(one.lower.startswith("device ublkb") for _, one in found)
-        for phase, one in found:
-            assert one.state is ClosureState.EXACT, (result.run, phase, one)
+    assert_exact(runner, results)
