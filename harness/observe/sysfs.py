@@ -15,7 +15,12 @@ from harness.store.spec import MODELLED, NATIVE, UNSTABLE, DeviceIdentity, Devic
 SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
 
 _EMULATED_NAMES = re.compile(r"^(nullb|zloop|ublkb|loop|ram|zram|sd[a-z]+_tcmu)")
-_EMULATED_MODELS = ("QEMU", f"{zoneblk.SERVER} ")
+# QEMU's drives, the kernel's own targets (NVMe: Linux; SCSI), scsi_debug, and drives of hypervisors.
+_EMULATED_MODELS = (
+    *("QEMU", "Linux", "scsi_debug", "FILEIO", "RAMDISK", "TCMU device"),
+    *("VBOX", "VMware", "Virtual disk", "Virtual Disk"),
+    f"{zoneblk.SERVER} ",
+)
 _MODELLED = (f"{zoneblk.SERVER} ", f"{NATIVE} ")
 _STACKED = " + "  # between the models of the drives below a stacked device
 _NULL_BLK = re.compile(r"^nullb\d+$")

@@ -169,6 +169,10 @@ def test_only_names_of_ublk_devices_are_looked_up(sysfs: Sysfs) -> None:
         ("zl-slice", "zoneblk zn540-1tb x8", DeviceKind.MODELLED),
         ("dm-0", "zoneblk zn540-1tb x8 + WZS4C8T1TDSP303", DeviceKind.EMULATED),
         ("dm-0", "nullb + WZS4C8T1TDSP303", DeviceKind.EMULATED),
+        ("nvme0n1", "Linux", DeviceKind.EMULATED),  # the kernel's NVMe target, over any transport
+        ("sda", "scsi_debug", DeviceKind.EMULATED),
+        ("sda", "Virtual disk", DeviceKind.EMULATED),
+        ("dm-0", "scsi_debug + WZS4C8T1TDSP303", DeviceKind.EMULATED),
         ("nvme0n1", "WZS4C8T1TDSP303", DeviceKind.HARDWARE),
         ("dm-0", "dm-", DeviceKind.HARDWARE),  # as recorded before stacked devices had models
     ],
