@@ -1,0 +1,60 @@
+"""Bytes that the kernel counted against bytes in zones, in a run that ends in a phase."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.verify import zone_bytes
+from harness.verify.zone_bytes import TenantZones
+
+CAPACITY = 100
+PLACE = TenantZones("series/zones.csv", "ublkb0", 0, 4, CAPACITY)
+STATES = ["empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline"]
+TENTHS = [f"occupied_{tenth}" for tenth in range(0, 100, 10)]
+
+
+def snapshot(written: int, allocated: int) -> Any:
+    counters = SimpleNamespace(zoned="ublkb0", written={"ublkb0": written})
+    return SimpleNamespace(counters=counters, allocated=(allocated,))
+
+
+def contradictions(folder: Path, written: list[int], full: list[int], last: int) -> list[str]:
+    """Compare samples of one second each; ``last`` has been written at the last barrier."""
+    series = folder / "series"
+    series.mkdir()
+    rows = [f"{t},{count}" for t, count in enumerate(written)]
+    (series / "diskstats.csv").write_text("\n".join(["t,ublkb0.write_bytes", *rows, ""]))
+    lines = [",".join(["t", *STATES, *TENTHS])]
+    for t, count in enumerate(full):
+        states = {"empty": 4 - count, "full": count}
+        counts = [states.get(name, 0) for name in (*STATES, *TENTHS)]
+        lines.append(",".join(map(str, [t, *counts])))
+    (series / "zones.csv").write_text("\n".join([*lines, ""]))
+    header = "t,device,action,zone,written,unwritten\n"
+    (series / "zone_commands.csv").write_text(header)
+    stored: Any = SimpleNamespace(snapshots=[snapshot(0, 0), snapshot(last, last)])
+    return list(zone_bytes.differences(folder, PLACE, stored))
+
+
+def test_samples_go_on_after_the_last_barrier(tmp_path: Path) -> None:
+    """The server of a drive was killed in a phase: no barrier followed."""
+    assert contradictions(tmp_path, [0, 100, 200], [0, 1, 3], last=100) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "full", "last"),
+    [
+        ([0, 100, 200], [0, 3, 2], 100),  # not in the last sample
+        ([0, 100, 200], [0, 1, 3], 200),  # all phases ended
+        ([0, 100, 200], [0, 1, 1], 200),
+    ],
+)
+def test_other_samples_must_agree(
+    tmp_path: Path, written: list[int], full: list[int], last: int
+) -> None:
+    (line,) = contradictions(tmp_path, written, full, last)
+    assert line.startswith("series/diskstats.csv: ublkb0.write_bytes: has ")
