@@ -21,8 +21,9 @@ def zonelab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Planner:
 
 
 def written(out: str) -> tuple[str, ...]:
-    """Return the last line's parts: bytes and time, full writes, life."""
-    return tuple(out.splitlines()[-1].partition(": ")[2].split(", "))
+    """Return the parts of the line about a host's drive: bytes and time, full writes, life."""
+    (line,) = (one for one in out.splitlines() if " full writes" in one)
+    return tuple(line.partition(": ")[2].split(", "))
 
 
 def test_wear_is_shown_and_refused_without_a_known_life(zonelab: Planner) -> None:
