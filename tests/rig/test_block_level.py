@@ -107,7 +107,7 @@ def test_servers_of_modelled_drives_count_the_same(tmp_path: Path) -> None:
     with booted("timed") as timed:
         runner = GuestRunner(timed, tmp_path, "block-timed", (), "block-smoke")
         runner.start()
-        runner.wait_end()
+        runner.wait_end(3600)  # seconds of the guest, which pass at once while it is idle
         results = runner.assert_complete()
     assert len(results) == 4
     assert_exact(runner, results)
