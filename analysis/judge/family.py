@@ -43,8 +43,6 @@ class KeyedRow(NamedTuple):
 
 # Words that were known before the first run. Such rows are no part of the family.
 KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
-
-
 NO_TWINS = "the study has no twins, so the difference between equal cells is unknown"
 
 

@@ -83,7 +83,7 @@ def spreads_in(
     return [
         EarlierSpread(
             row["metric"],
-            row["level"] + (f" ({row['stratum']})" if row["stratum"] else ""),
+            wording.level_in(row["level"], row["stratum"]),
             _estimate(row),
             float(row["noise_floor"]),
         )

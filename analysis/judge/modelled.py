@@ -16,6 +16,9 @@ from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
 from harness.store.spec import DeviceKind, Scalar
 
+# Options of fio that the planner changes for a modelled drive.
+_TIMES = frozenset({"runtime", "startdelay"})
+_RATES = frozenset({"rate", "rate_iops"})
 # With fewer requests on time, percentiles are of the machine and not of the model.
 ON_TIME = 0.99
 # With more lateness in all, so are other times: the mean latency is that much too long.
@@ -158,11 +161,6 @@ def _punctual(side: Side, key: str) -> NoVerdict | None:
         text = f"requests take {_percent(max(known))} longer than in the model"
         return NoVerdict(Verdict.HOST_BOUND, f"{side.name}: {text}")
     return None
-
-
-# Options of fio that the planner changes for a modelled drive.
-_TIMES = frozenset({"runtime", "ramp_time", "startdelay"})
-_RATES = frozenset({"rate", "rate_iops"})
 
 
 def _percent(share: float) -> str:

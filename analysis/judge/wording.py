@@ -19,7 +19,12 @@ _NO_RATIO = (
 
 def level(row: Row) -> str:
     """Return the level and its stratum."""
-    return row.level + (f" ({row.stratum})" if row.stratum else "")
+    return level_in(row.level, row.stratum)
+
+
+def level_in(name: str, stratum: str) -> str:
+    """Return a level and its stratum, '' if there is only one."""
+    return f"{name} ({stratum})" if stratum else name
 
 
 def ratio(row: Row) -> str:

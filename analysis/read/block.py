@@ -83,6 +83,11 @@ def points_of(runs: Iterable[RunRecord]) -> list[BlockPoint]:
     return [point for run in runs if run.ok for point in _points(run)]
 
 
+def has_points(runs: Iterable[RunRecord]) -> bool:
+    """Return whether a run swept a device with fio; computes at most one point."""
+    return any(True for run in runs if run.ok for _ in _points(run))
+
+
 def _points(run: RunRecord) -> Iterator[BlockPoint]:
     """Yield the measured phases with one kind of access; those that prepare them have none.
 
@@ -134,9 +139,7 @@ def device_words(spec: RunSpec) -> tuple[str, ...]:
 def _device(spec: RunSpec) -> Device:
     """Return the device that the commands go to."""
     level = LEVELS.get(spec.level)
-    if level is not None and not level.uses_zoned and spec.conventional is not None:
-        return spec.conventional
-    return spec.device
+    return level.main_device(spec.device, spec.conventional) if level is not None else spec.device
 
 
 def _latency(run: RunRecord, phase: str, per_myriad: int, metric: str) -> float | None:

@@ -24,8 +24,6 @@ from analysis.read.series import read_by_column
 # Device writes after the fill, in capacities, before which no phase is steady.
 TURNOVER = 1.0
 SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
-
-
 _NO_SERIES = "no series was recorded"
 
 

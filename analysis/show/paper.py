@@ -12,10 +12,11 @@ from matplotlib.backends.backend_pgf import LatexError
 from matplotlib.figure import Figure
 
 from analysis.judge.compare import Comparison
-from analysis.show import amplification_figure, drawing, flow_figure, forest_figure, latex
+from analysis.show import drawing, flow_figure, forest_figure, latex
 from analysis.show import series_figure as over_time
 from analysis.show.drawing import Plot
 from analysis.show.groups import groups_of
+from analysis.show.sections import amplification
 from analysis.tenants import mix
 from harness.errors import HostError
 from harness.store.rundir import full_disk_is_clear
@@ -35,14 +36,11 @@ _UNDERSCORE = re.compile(r"(?<!\\)_")
 def figures_of(comparison: Comparison) -> list[Plot]:
     """Return the figures that the campaign has data for, as on the page."""
     groups = groups_of(comparison)
-    plots = []
+    plots: list[Plot] = []
     with drawing.style(), drawing.keeping_figures():
         if comparison.contrast != mix.FACTOR:
-            plots = [
-                forest_figure.forest(comparison),
-                amplification_figure.over_writes(comparison, groups),
-                amplification_figure.by_layer(comparison, groups),
-            ]
+            plots.append(forest_figure.forest(comparison))
+        plots += amplification.plots_of(comparison, groups)
         plots.append(flow_figure.from_user_to_media(comparison, groups))
         plots += over_time.every(comparison, groups)
     return [plot for plot in plots if plot.figure is not None]

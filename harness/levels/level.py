@@ -263,6 +263,10 @@ class Level(ABC):
         chosen = options.get(self.active_option) if self.active_option else None
         return min([*limits, *([int(chosen)] if chosen else [])], default=None)
 
+    def main_device(self, zoned: Device, conventional: Device | None) -> Device:
+        """Return the device that holds the level's data, of the two that it was given."""
+        return zoned if self.uses_zoned or conventional is None else conventional
+
     # --- hooks of a run, in their order --------------------------------------------------------
 
     def own_files(self) -> tuple[Path, ...]:

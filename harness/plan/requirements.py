@@ -150,8 +150,8 @@ def choose_scheduler(
             code="scheduler-unsupported",
         )
     device = inspection.device
-    if module is not None and not module.uses_zoned and inspection.conventional is not None:
-        device = inspection.conventional
+    if module is not None:
+        device = module.main_device(device, inspection.conventional)
     if choice != "mq-deadline" and not _ordered(device, release):
         _check_order(choice, release, phases)
     if device.schedulers and choice not in device.schedulers:

@@ -175,8 +175,8 @@ class Together:
 
 
 def _place(tenant: RunningTenant) -> dict[str, object]:
-    spec, companion = tenant.spec, tenant.running.conventional
-    device = spec.device if tenant.level.uses_zoned or companion is None else companion
+    spec = tenant.spec
+    device = tenant.level.main_device(spec.device, tenant.running.conventional)
     return {
         "name": spec.name,
         "level": spec.level,

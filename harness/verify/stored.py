@@ -104,10 +104,8 @@ def read_phase(
         lsm = _log(raw, spec)
         parsed = program_of(spec).parse(spec, *_texts(raw, spec))
     except (ToolFailed, ConfigError) as failure:
-        error, code = (
-            str(failure),
-            failure.code,
-        )  # as in the runner: no number comes from this output
+        # As in the runner: no number comes from this output.
+        error, code = str(failure), failure.code
     return PhaseFacts(
         spec=spec,
         parsed=parsed,
