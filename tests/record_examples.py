@@ -61,6 +61,7 @@ STUDIES = {
         settings={
             "factors": "{finish_occupancy_pct: [50], zone_size: [4MiB, 2MiB]}",
             "baseline": '"50"',
+            "twin": "false",  # one run of each cell, for a replay
         },
     ),
 }

@@ -214,7 +214,9 @@ def compare(
     )
     judged: list[KeyedRow] = []
     found: dict[str, tuple[Difference, ...]] = {}
-    compared = [run for run in runs if label(run, contrast) in values]
+    chosen_runs = [run for run in runs if label(run, contrast) in values]
+    apart = noise.floor_cells(pool.latest, contrast, baseline)
+    compared = [run for run in chosen_runs if run.cell not in apart]
     labels = steady.label_phases([run for run in compared if run.ok])
     labels_of: dict[RunRecord, list[PhaseSteady]] = defaultdict(list)
     for phase in labels:
@@ -259,7 +261,7 @@ def compare(
         baseline=baseline,
         values=tuple(values),
         rows=tuple(rows),
-        cells=tuple(cell_statuses(pool, compared, chosen=chosen)),
+        cells=tuple(cell_statuses(pool, chosen_runs, chosen=chosen)),
         skipped=absent | skipped,
         absent=tuple(absent),
         unmeasured=tuple(key for key in selected if key not in measured),

@@ -1,7 +1,7 @@
 """Measures the difference between identical cells (A/A). Smaller differences get no verdict.
 
 A study gets identical cells if it lists a level twice with the same options, once as a variant:
-``levels: [f2fs, {name: f2fs, variant: twin}]``.
+``levels: [f2fs, {name: f2fs, variant: twin}]``. With ``twin: true`` the planner repeats one cell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
-from analysis.judge.select import by_block, metric_info
+from analysis.judge.select import by_block, label, metric_info
 from analysis.read.load import RunRecord
 from harness.metrics.catalogue import MetricKind
 
@@ -64,6 +64,25 @@ def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:
     for group in identical_cells(runs):
         repeated |= group.keys() - {baseline if baseline in group else min(group)}
     return frozenset(repeated)
+
+
+def floor_cells(runs: Sequence[RunRecord], contrast: str, baseline: str) -> frozenset[str]:
+    """Return the cells that only set the noise floor: the planner's twins of a baseline.
+
+    Such a cell repeats another one, and its row has no other value of the contrasted factor.
+    """
+    if contrast in ("level", "cell"):
+        return frozenset()
+    rows: dict[str, set[str]] = {}
+    for run in runs:
+        rows.setdefault(run.spec.row, set()).add(label(run, contrast))
+    return frozenset(
+        run.cell
+        for group in identical_cells(runs)
+        for members in group.values()
+        for run in members
+        if run.spec.is_twin and rows[run.spec.row] == {baseline}
+    )
 
 
 def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:

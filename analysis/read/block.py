@@ -79,8 +79,8 @@ class BlockPoint:
 
 
 def points_of(runs: Iterable[RunRecord]) -> list[BlockPoint]:
-    """Return the points of all ok runs, in the order of their phases."""
-    return [point for run in runs if run.ok for point in _points(run)]
+    """Return the points of all ok runs but twins, in the order of their phases."""
+    return [point for run in runs if run.ok and not run.spec.is_twin for point in _points(run)]
 
 
 def has_points(runs: Iterable[RunRecord]) -> bool:

@@ -32,7 +32,7 @@ class ClientPoint:
 
 
 def clients_of(runs: Iterable[RunRecord]) -> list[ClientPoint]:
-    """Return the clients of all jobs in ok runs.
+    """Return the clients of all jobs in ok runs; those of twins are left out.
 
     Raises:
         RunFailed: an output is damaged.
@@ -40,7 +40,7 @@ def clients_of(runs: Iterable[RunRecord]) -> list[ClientPoint]:
     return [
         point
         for run in runs
-        if run.ok
+        if run.ok and not run.spec.is_twin
         for phase in run.spec.phases
         if phase.program == fio.PROGRAM and phase.benchmark.startswith(JOB)
         for point in _points(run, phase)

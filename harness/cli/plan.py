@@ -187,6 +187,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     from harness.plan import load, show  # noqa: PLC0415
     from harness.plan.cells import cells_of  # noqa: PLC0415
     from harness.plan.expand import expand, part_of  # noqa: PLC0415
+    from harness.plan.requirements import check_programs  # noqa: PLC0415
     from harness.plan.save import campaign_name, check_campaign, join, save  # noqa: PLC0415
     from harness.store.files import dumps  # noqa: PLC0415
 
@@ -218,6 +219,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     campaign = campaign_name(arguments.campaign, study.name)
     _require_alike(hosts, arguments, campaign)
     part = expand(study, workload, hosts, campaign, arguments.rig)
+    check_programs(part, installed=not arguments.check)
     plan = join(part, arguments.results)
     wear = _wear(arguments, part)
     check_campaign(plan, hosts, arguments.results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import ConfigError
@@ -29,6 +30,7 @@ from harness.plan.study_models import Study
 from harness.plan.workload_models import AnyWorkload, BareWorkload, Workload
 from harness.store.spec import (
     TRADES_ROOM,
+    TWIN,
     Bytes,
     Device,
     Inspection,
@@ -68,8 +70,42 @@ def cells_of(
     Raises:
         ConfigError: a level or factor is unknown, or a cell does not fit the device.
     """
-    if study.mix is not None:
-        return _tenant_cells(study, workload, inspection, campaign)
+    plain = _tenant_cells if study.mix is not None else _level_cells
+    cells = plain(study, workload, inspection, campaign)
+    if study.twin:
+        cells += _twin(study, cells, inspection)
+    if len({cell.name for cell in cells}) != len(cells):
+        raise ConfigError("two cells have the same name", hint="factor values must differ")
+    longest = max((cell.name for cell in cells), key=len)
+    if len(longest) > _LONGEST_CELL:
+        raise ConfigError(
+            f"the cell name {longest[:40]}… is too long for a folder", hint="use fewer factors"
+        )
+    return cells
+
+
+def _twin(study: Study, cells: Sequence[Cell], inspection: Inspection) -> list[Cell]:
+    """Return the first cell of the baseline that can run, once more; none if no cell can run."""
+    for cell in cells:
+        template = cell.template
+        value = cell.factors.get(study.contrast, cell.level.label)
+        if (
+            str(value) == study.baseline
+            and template.infeasible is None
+            and (study.mix is not None or is_available(cell.level.name, inspection))
+        ):
+            own = cell.level.variant
+            level = cell.level.model_copy(update={"variant": f"{own}-{TWIN}" if own else TWIN})
+            name = cell_name(f"{template.row}-{TWIN}", cell.factors)
+            run = replace(template, cell=name, variant=level.variant or "")
+            return [replace(cell, name=name, level=level, template=run)]
+    return []
+
+
+def _level_cells(
+    study: Study, workload: AnyWorkload, inspection: Inspection, campaign: str
+) -> list[Cell]:
+    """Return the cells of levels and factors."""
     devices.check(study, inspection)
     known = [probe.level for probe in inspection.levels]
     cells = []
@@ -91,13 +127,6 @@ def cells_of(
             for values in itertools.product(*study.factors.values()):
                 factors = dict(zip(study.factors, values, strict=True))
                 cells.append(_cell(study, workload, placed, campaign, level=own, factors=factors))
-    if len({cell.name for cell in cells}) != len(cells):
-        raise ConfigError("two cells have the same name", hint="factor values must differ")
-    longest = max((cell.name for cell in cells), key=len)
-    if len(longest) > _LONGEST_CELL:
-        raise ConfigError(
-            f"the cell name {longest[:40]}… is too long for a folder", hint="use fewer factors"
-        )
     return cells
 
 

@@ -14,14 +14,36 @@ from harness.plan.derive import Derived
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
 from harness.quantities import format_size
-from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
+from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, Plan, RunSpec
 from harness.tools import fio
+from harness.workloads import PROGRAMS
 
+_MISSING = "program-missing"
 # Memory of db_bench without memtables and block cache: code, stacks and table readers.
 _PROGRAM_BYTES = 64 * 2**20
 _MEMTABLES_DEFAULT = 2
 # From this kernel on, zone write plugging keeps writes in order without a scheduler.
 _NONE_SINCE = (6, 10)
+
+
+def check_programs(plan: Plan, *, installed: bool) -> None:
+    """Refuse programs that a host lacks or that are too old.
+
+    Unless ``installed``, a missing program is accepted: the playbook installs it before the runs.
+
+    Raises:
+        ConfigError: a program of a phase cannot run on its host.
+    """
+    for host in plan.hosts:
+        for name in sorted({phase.program for run in host.runs for phase in run.phases}):
+            reason = host.inspection.unusable.get(name)
+            if reason is None or (reason.code == _MISSING and not installed):
+                continue
+            raise ConfigError(
+                f"workload.{PROGRAMS[name].field} cannot run on {host.host}: {reason.message}",
+                hint=reason.hint,
+                code=reason.code,
+            )
 
 
 def is_available(level: str, inspection: Inspection) -> bool:

@@ -44,6 +44,8 @@ class Study(Model):
     A study with a ``mix`` of tenants has no levels and no factors. Its cells are each tenant alone
     and all tenants together, and ``contrast`` is ``mix``.
 
+    ``twin`` repeats the first cell of the baseline: the pair sets the noise floor.
+
     ``without_kvm`` names the study that ``make study`` runs instead on machines without KVM,
     ``on_rigs`` the one that it runs instead on every rig.
     """
@@ -61,6 +63,7 @@ class Study(Model):
     tracing: Literal["off", "zones", "all"] = "zones"
     target_utilisation: Share
     tolerance: Share = 0.02
+    twin: bool = False
     turnover: Annotated[float, Field(gt=0)] | None = None
     baseline: str
     contrast: str = "level"

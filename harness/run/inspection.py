@@ -13,6 +13,7 @@ from harness.machine.host import Host
 from harness.machine.manifest import host_facts
 from harness.store.spec import Bytes, Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
+from harness.workloads import PROGRAMS
 from harness.workloads.db_bench import DbBench
 
 
@@ -67,6 +68,7 @@ def inspect(
         levels=tuple(probe(level, device, partner, reason) for level in levels.values()),
         remainder=rest,
         endurance=None if endurance is None else Bytes(endurance),
+        unusable=_unusable(),
         others=tuple(_other(guard, levels, one, partner, reason) for one in more),
         more_conventional=tuple(
             OtherDevice(
@@ -151,6 +153,17 @@ def _probe_program(level: Level) -> Reason | None:
     """Probe the installed db_bench; the runner reports a missing one."""
     program = _program()
     return level.probe_program(program, DbBench.name) if program else None
+
+
+def _unusable() -> dict[str, Reason]:
+    """Return the programs of phases that cannot run on this host."""
+    found = {}
+    for name, program in PROGRAMS.items():
+        try:
+            program.check_host()
+        except ZonelabError as error:
+            found[name] = Reason(error.code, error.message, error.hint)
+    return found
 
 
 def _program() -> Path | None:

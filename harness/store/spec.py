@@ -20,6 +20,8 @@ Scalar = str | int | float | bool
 TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 
+# Ends the variant of a cell that repeats another one, to set the noise floor.
+TWIN = "twin"
 # In place of a serial number where a device has no name but the kernel's.
 UNSTABLE = "kernel-name."
 # Ends the name of a modelled drive (harness/observe/zoneblk.py).
@@ -203,6 +205,7 @@ class Inspection:
     remainder: Device | None = None  # the drive's other namespace, if it is filled or purged first
     contents: tuple[DeviceContents, ...] = ()  # what runs destroy; not stored in campaigns
     notices: tuple[str, ...] = ()  # about consents without effect; not stored in campaigns
+    unusable: Mapping[str, Reason] = field(default_factory=dict)  # programs that cannot run here
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @classmethod
@@ -354,6 +357,11 @@ class RunSpec:
     def row(self) -> str:
         """The level's name in tables, claims and the plan's baseline."""
         return f"{self.level}-{self.variant}" if self.variant else self.level
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether the cell repeats another one, by its name."""
+        return self.variant.endswith(TWIN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,10 @@ class FioProgram(LoadProgram):
         _check_version(program)
         return program
 
+    def check_host(self) -> None:
+        """Refuse a host without fio, or with an old one (HostError)."""
+        fio.version(fio.find())
+
     def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
         """Return a report without rows."""
         return _NoReport(csv)

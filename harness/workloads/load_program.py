@@ -164,6 +164,12 @@ class LoadProgram(ABC):
     def path(self, db_bench: Path) -> Path:
         """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
 
+    def check_host(self) -> None:
+        """Refuse a host that cannot run the program (HostError), as far as an inspection can see.
+
+        By default an inspection sees nothing: playbooks install zonelab's own programs later.
+        """
+
     @abstractmethod
     def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
         """Return where the program will report."""

@@ -516,6 +516,36 @@ def test_variants_of_a_level_are_rows_of_their_own(tmp_path: Path) -> None:
     assert {cell.level for cell in comparison.cells} == set(comparison.values)
 
 
+def test_the_planned_twin_of_a_factor_only_sets_the_floor(tmp_path: Path) -> None:
+    """Its runs are no stratum and no row, but they are counted."""
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        levels=("zlfs", "zlfs-twin"),
+        factors=({"scheduler": "none"}, {"scheduler": "mq-deadline"}),
+        drop=lambda spec: spec.cell == "zlfs-twin-scheduler-mq-deadline",
+        change=lambda result: (
+            with_metric(result, WRITTEN, 1.2 * (result.metrics[WRITTEN].value or 0))
+            if result.level == "zlfs-twin"
+            else result
+        ),
+    )
+    for path in folder.rglob("*.json"):
+        path.write_text(json.dumps(_with_variants(json.loads(path.read_text()))))
+    for path in folder.glob("hosts/*/runs/*"):
+        checksums.write(path)
+    campaign = load(folder)
+    comparison = compare(campaign, contrast="scheduler", baseline="none", metrics=[WRITTEN])
+    assert [(row.level, row.stratum) for row in comparison.rows] == [("mq-deadline", "")]
+    assert not comparison.skipped
+    floor = comparison.floors[WRITTEN]
+    assert len(floor.twins) == 1
+    assert floor.floor > 0.05
+    assert {cell.level for cell in comparison.cells} == {"zlfs", "zlfs-twin"}
+    by_level = compare(campaign, metrics=[WRITTEN], where={"scheduler": "none"})
+    assert [row.level for row in by_level.rows] == ["zlfs-twin"], "levels show the pair itself"
+
+
 def _with_variants(data: Any) -> Any:
     """Turn level ``zlfs-…`` of runs and results into level ``zlfs`` and a variant."""
     if isinstance(data, list):

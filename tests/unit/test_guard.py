@@ -17,6 +17,7 @@ from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.run.inspection import inspect, require_zoned
 from harness.run.recover import release
 from harness.store.spec import Device
+from harness.tools import proc
 from tests.runner.fakes import (
     FakeHost,
     FakeLevel,
@@ -420,3 +421,19 @@ def test_inspection_collects_refusals_and_levels(lab: Lab) -> None:
     assert found.levels[0].reason is not None
     assert found.levels[0].reason.code == "program-missing"
     assert json.loads((lab.root / "zones.json").read_text()) == {"5": 4096}
+
+
+@pytest.mark.parametrize(
+    ("release", "code"), [(None, "program-missing"), ("3.29", "fio-version"), ("3.30", None)]
+)
+def test_an_inspection_knows_the_programs_that_cannot_run(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, release: str | None, code: str | None
+) -> None:
+    program = lab.root / "fio"
+    program.write_text(f"#!/bin/sh\necho fio-{release}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(proc, "which", lambda _: None if release is None else program)
+    found = inspect(lab.host, lab.guard, {}, path="nvme0n2", conventional=None, host_name="rig0")
+    assert {name: why.code for name, why in found.unusable.items()} == (
+        {"fio": code} if code else {}
+    )

@@ -98,6 +98,20 @@ def test_two_hosts_share_the_blocks(planner: Planner) -> None:
     assert blocks == {"a": {1, 3}, "b": {2, 4}}
 
 
+def test_a_program_that_cannot_run_is_refused(planner: Planner) -> None:
+    missing = Reason("program-missing", "fio is not installed", "apt-get install fio")
+    old = Reason("fio-version", "fio-3.28 is too old", "newer")
+    without = replace(rig(), unusable={"fio": missing})
+    message = planner.refused("block-smoke", inspection=without)
+    assert "workload.fio cannot run on rig: fio is not installed" in message
+    assert "apt-get install fio" in message
+    # The playbook installs it before it plans for good.
+    assert planner("block-smoke", "--check", inspection=without) == 0
+    assert planner("smoke", inspection=without) == 0, "smoke runs no fio"
+    outdated = replace(rig(), unusable={"fio": old})
+    assert "fio-3.28" in planner.refused("block-smoke", "--check", inspection=outdated)
+
+
 def test_a_level_that_cannot_run_stays_in_the_plan(planner: Planner) -> None:
     missing = LevelProbe("f2fs", available=False, reason=Reason("x", "no f2fs here", "install it"))
     levels = tuple(missing if p.level == "f2fs" else p for p in rig().levels)
