@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from analysis.read.block import device_words
 from harness import zn540
 from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
@@ -531,6 +532,21 @@ def test_conventional_devices_run_side_by_side() -> None:
     }
     assert len(runs) == 3 * 2  # each with both schedulers
     assert len({run.cell for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "shown"),
+    [
+        (DeviceKind.MODELLED, "zoneblk conventional-4m-544d90cb -35000ns x128", "conventional-4m"),
+        (DeviceKind.HARDWARE, "KIOXIA KCD6 X1", "KIOXIA KCD6 X1"),
+    ],
+)
+def test_people_read_the_name_of_a_drive(kind: DeviceKind, model: str, shown: str) -> None:
+    study, workload = load.load_study("block-smoke")
+    disk = replace(CONVENTIONAL_DEVICE, kind=kind, model=model)
+    runs = expand(study, workload, [("h", replace(RIG, conventional=disk))], "c").hosts[0].runs
+    found = {run.level: device_words(run) for run in runs}
+    assert found == {"raw-device": (), "raw-conventional": (shown,)}
 
 
 def old_kernel(*levels: str, sweeps: Collection[str] = ()) -> tuple[RunSpec, ...]:
