@@ -87,6 +87,7 @@ def execute(arguments: argparse.Namespace, study: Study, name: str) -> int:
             )
             print(f"Times: each cell once on drives of twice the dilation, as {slow.name}")
             levels = ["--levels", ",".join(load.distinct(study)), "--repetitions", "1"]
+            levels += ["--set", load.NO_TWIN]
             code = play(slow, [arguments.study, *options, *levels], retry)
             if code == ExitCode.OK:
                 code = show(folder.root, RESULTS / slow.name)

@@ -187,6 +187,8 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
         "levels": ",".join(load.distinct(study)),
         "repetitions": str(repetitions),
     }
+    if study.twin:
+        narrowed["settings"] = f"{variables['settings']} {load.NO_TWIN}".strip()
     code, _ = _run([rig.name for rig in slower], variables | narrowed, parts=False)
     if code == ExitCode.OK:
         code = native_study.show(RESULTS / campaign, RESULTS / slow)

@@ -123,6 +123,10 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     return study.model_copy(update=changes)
 
 
+# The setting that leaves out a planned twin, as ``distinct`` leaves out listed ones.
+NO_TWIN = "twin=false"
+
+
 def distinct(study: Study) -> list[str]:
     """Return the labels of the levels, of several with equal options only the first."""
     once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}

@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from harness.store.files import load_record
 from harness.store.ledger import COLD, Closure, ClosureState, Ledger
 from harness.store.result import Result, Status
+from harness.store.rundir import completed, load_result
 
 from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import GuestRunner
-from .plays import ROOT
+from .plays import ROOT, Plays
 
 pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
-NULL_BLK = ROOT / "roles/null_blk/defaults/main.yml"
 
 
-def closures(runner: GuestRunner, result: Result) -> Iterator[tuple[str, Closure]]:
-    """Yield the closures of every phase."""
-    folder = runner.results / "hosts" / "rig" / "runs" / result.run
+def closures(folder: Path) -> Iterator[tuple[str, Closure]]:
+    """Yield the closures of every phase of a run."""
     for entry in load_record(Ledger, folder / "ledger.json").entries:
         if entry.name != COLD:
             yield from ((entry.name, one) for one in entry.closures)
@@ -32,7 +30,7 @@ def assert_exact(runner: GuestRunner, results: dict[str, Result]) -> None:
     """Check that fio, kernel, driver and device agree in each phase."""
     for result in results.values():
         assert result.status is Status.OK, (result.reason, result.issues)
-        found = list(closures(runner, result))
+        found = list(closures(runner.results / "hosts" / "rig" / "runs" / result.run))
         assert {"fio", "fio reads", "fio write commands", "fio read commands"} <= {
             one.upper for _, one in found
         }
@@ -74,33 +72,24 @@ def test_clients_of_a_job_run_side_by_side(
             assert value > 0
 
 
-@pytest.fixture(scope="module")
-def null_blk(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestRunner]:
-    """A device that the role's options make."""
-    options = yaml.safe_load(NULL_BLK.read_text())["null_blk_options"]
-    rig.ssh(f"modprobe null_blk {options} && udevadm settle")
-    folder = tmp_path_factory.mktemp("nullb")
-    levels = ("--levels", "raw-device")
-    name = f"nullb-{folder.name}"
-    runner = GuestRunner(rig, folder, name, levels, "block-smoke", device="/dev/nullb0")
-    yield runner
-    runner.remove()
-    rig.ssh("modprobe --remove null_blk")
-
-
-def test_a_second_emulated_device_counts_the_same(null_blk: GuestRunner) -> None:
+def test_the_playbook_makes_a_second_emulated_device(rig: RigHandle, tmp_path: Path) -> None:
     """null_blk has no counters of its own, so the layer below the kernel stays unknown."""
-    null_blk.start()
-    null_blk.wait_end()
-    results = null_blk.assert_complete()
-    assert len(results) == 2
-    for result in results.values():
-        assert result.status is Status.OK, (result.reason, result.issues)
-        assert result.device.identity.key.startswith("null_blk.nullb0.")
-        for phase, one in closures(null_blk, result):
-            assert one.lower.startswith("device") is (one.state is ClosureState.UNKNOWN)
-            if one.state is not ClosureState.UNKNOWN:
-                assert one.state is ClosureState.EXACT, (result.run, phase, one)
+    own = Plays(rig, tmp_path, study="block-smoke", campaign="nullb", levels="raw-device")
+    try:
+        played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", "device=nullb0"])
+        assert played.code == 0, played.text
+        folders = completed(own.results / "nullb" / "hosts" / "rig" / "runs")
+        assert len(folders) == 2
+        for folder in folders:
+            result = load_result(folder)
+            assert result.status is Status.OK, (result.reason, result.issues)
+            assert result.device.identity.key.startswith("null_blk.nullb0.")
+            for phase, one in closures(folder):
+                assert one.lower.startswith("device") is (one.state is ClosureState.UNKNOWN)
+                if one.state is not ClosureState.UNKNOWN:
+                    assert one.state is ClosureState.EXACT, (result.run, phase, one)
+    finally:
+        rig.ssh("modprobe --remove null_blk", check=False)
 
 
 def test_servers_of_modelled_drives_count_the_same(tmp_path: Path) -> None:

@@ -156,6 +156,11 @@ def test_only_levels_of_the_campaign_are_checked(command: Study) -> None:
     assert command.rigs[4:] == [("timed-slow", "")]
 
 
+def test_a_planned_twin_is_not_checked(command: Study) -> None:
+    assert command("block-jobs", "--rig", "timed", "--set", "seed=7") == 0
+    assert [given["settings"] for _, given in command.plays] == ["seed=7", "seed=7 twin=false"]
+
+
 @pytest.mark.parametrize(("rig", "plays"), [("timed", 1), ("timed-slow", 2)])
 def test_failed_runs_check_no_times(command: Study, rig: str, plays: int) -> None:
     command.codes, command.runs = {rig: 2}, ["failed"]
