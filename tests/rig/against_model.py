@@ -1,7 +1,8 @@
 """Requests of fio on the timed rig, against the same requests in the model's virtual time.
 
-By hand: ``zonelab rig exec timed-1 -- .venv/bin/python -m tests.rig.against_model [--depths]``
-prints a table. A second option, ``--overhead 0us``, serves a drive with another overhead.
+By hand: ``zonelab rig exec timed-1 -- .venv/bin/python -m tests.rig.against_model [--depths]
+[--zones]`` prints a table, with ``--zones`` also of resets and finishes. ``--overhead 0us`` serves
+a drive with another overhead.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from harness.plan.drive_files import job_input, load_model, program_input
-from harness.plan.job_models import Job
-from harness.plan.load import build
+from harness.plan.drive_files import load_model
 from harness.rig import guest, state
-from harness.tools import zonemodel
 
-MODEL = "zones-4m"
+from . import zone_times
+from .in_model import MODEL, play
+
 KIB = 1 << 10
 ZONE = 4 << 20
 # Written before the reads, and read back. The writes use the zones behind them.
@@ -91,28 +90,10 @@ def nominal(case: Case) -> Latency:
         "commands": case.commands * case.depth,
         **({} if case.operation == "read" else {"active": case.depth, "at_full": "next"}),
     }
-    data = {
-        "schema_version": 1,
-        "name": case.name,
-        "prepare": [{"zones": list(READ_ZONES), "fill_pct": 100}],
-        "clients": [client],
-    }
-    job = build(Job, data, case.name)
-    (played,) = zonemodel.run(_without_gaps(program_input(load_model(MODEL))), [job_input(job)], 1)
-    found = played.clients["client"][case.operation]
+    prepare = [{"zones": list(READ_ZONES), "fill_pct": 100}]
+    found = play(case.name, prepare=prepare, clients=[client])[case.operation]
     bandwidth = found["mib_per_second"] * 2**20
     return Latency(found["mean_ns"] / 1000, found["p99_ns"] / 1000, bandwidth)
-
-
-def _without_gaps(drive: dict[str, Any]) -> dict[str, Any]:
-    """Return a drive whose host sends its next request at once.
-
-    ``host.gap`` is the time of the published points' host. A dilated guest takes nearly none, so
-    a full write buffer delays its writes instead.
-    """
-    host = drive["host"]
-    gaps = {name: {**host[name], "value": "0us"} for name in ("gap", "gap_per_kib")}
-    return {**drive, "host": {**host, **gaps}}
 
 
 def measured(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dict[Case, Latency]:
@@ -178,6 +159,7 @@ def main() -> None:
     parser.add_argument("--overhead")
     parser.add_argument("--dilation", type=int, default=128)
     parser.add_argument("--depths", action="store_true")
+    parser.add_argument("--zones", action="store_true")
     arguments = parser.parse_args()
     rig = os.environ["ZONELAB_RIG"]
     device = next(one.path for one in state.require(rig).devices if one.zoned)
@@ -189,6 +171,10 @@ def main() -> None:
         model = nominal(case)
         shares = (f"{error:+.1%}" for error in errors(one, model))
         lines.append([case.name, f"{model.mean:.2f}", f"{one.mean:.2f}", *shares])
+    if arguments.zones:
+        for zone, us in zone_times.measured(rig, device, arguments.dilation).items():
+            known = zone_times.nominal(zone)
+            lines.append([zone.name, f"{known:.2f}", f"{us:.2f}", f"{us / known - 1:+.1%}"])
     for line in lines:
         print("".join(f"{text:>14}" for text in line), flush=True)  # noqa: T201
 

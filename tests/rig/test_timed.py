@@ -19,6 +19,7 @@ from harness.store.rundir import completed, load_result
 from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
+from . import zone_times
 from .against_model import CASES, DEPTHS, Case, errors, measured, median_lateness, nominal, served
 from .conftest import WHOLE, RigHandle, booted
 from .plays import ROOT, Plays, zonelab
@@ -144,6 +145,16 @@ def test_requests_at_depths_take_the_time_of_the_model(timed: RigHandle) -> None
             name,
             left,
         )
+
+
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
+def test_resets_and_finishes_take_the_time_of_the_model(timed: RigHandle) -> None:
+    build()
+    device = served(timed.name, timed.model.overhead, timed.model.dilation)
+    found = zone_times.measured(timed.name, device, timed.model.dilation)
+    assert found.keys() == set(zone_times.CASES)
+    left = {case.name: us / zone_times.nominal(case) - 1 for case, us in found.items()}
+    assert all(abs(share) <= AT_DEPTHS[0] for share in left.values()), left
 
 
 def left_over(timed: RigHandle, device: str, cases: Sequence[Case]) -> dict[Case, float]:
