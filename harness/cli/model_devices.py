@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.output import add_format, add_repeatable, print_records
-from harness.errors import ConfigError, ExitCode, UsageError
+from harness.errors import ConfigError, ExitCode, GuardRefused, UsageError
 from harness.machine import scopes
 from harness.observe import zoneblk as observed
+from harness.observe.sysfs import Sysfs
 from harness.plan import drive_files, model_verdicts
 from harness.plan.drive_files import load_model
 from harness.plan.drive_models import DriveModel
@@ -110,6 +111,10 @@ def _down(arguments: argparse.Namespace) -> int:
     report = observed.report(device, observed.FOLDER)
     if report is None or observed.served(device, observed.FOLDER) is None:
         raise UsageError(f"{device} is served by no zoneblk", hint="zonelab model devices")
+    if f"/dev/{device}" in Sysfs().nvme_targets():
+        raise GuardRefused(
+            f"{device} is exported by the NVMe target", hint="nvmetcli clear", code="exported"
+        )
     zoneblk.stop(device, int(report["process"]))
     return ExitCode.OK
 

@@ -27,8 +27,13 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
 
     ``held``: this process has the device open exclusively, so nobody else can have it.
     """
-    asleep = suspended(host.sysfs, Path(device.path).name)
+    name = Path(device.path).name
+    asleep = suspended(host.sysfs, name)
     refusals = [asleep] if asleep else [*_standing(host, device)]
+    behind = host.sysfs.exported(name)
+    if behind and not refusals:
+        drive = host.device(str(host.sysfs.dev / behind))
+        refusals = [*_standing(host, drive, front=name), *_opened(host, drive, held=False)]
     if refusals:
         return refusals
     for look in range(_LOOKS):
@@ -40,8 +45,11 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
     return refusals
 
 
-def _standing(host: Host, device: Device) -> Iterator[Reason]:
-    """Return the uses that the kernel lists."""
+def _standing(host: Host, device: Device, front: str = "") -> Iterator[Reason]:
+    """Return the uses that the kernel lists.
+
+    ``front`` is the namespace as which the device is exported to this machine alone.
+    """
     name, sysfs = Path(device.path).name, host.sysfs
     # A user of the whole disk uses each of its partitions.
     parent = sysfs.parent(name)
@@ -76,16 +84,17 @@ def _standing(host: Host, device: Device) -> Iterator[Reason]:
             f"{device.path} has no name but the kernel's, which another drive can have later",
             "use a drive with a WWID or serial number; a virtual disk can be given one",
         )
-    twins = [other for other in _same_identity(host, device) if other != name]
+    twins = set(_same_identity(host, device)) - {name, front, sysfs.exported(name)}
     if twins:
         yield Reason(
             "identity-ambiguous",
-            f"{device.path} and {', '.join(twins)} are both {device.identity.key}",
+            f"{device.path} and {', '.join(sorted(twins))} are both {device.identity.key}",
             "a second path to one drive, or copied identifiers: keep only one of them",
         )
     yield from _reserved(host, device)
     exported = [f"loop device {name}" for name in _loops(host, device)]
-    exported += [f"the NVMe target ({path})" for path in _targets(host, device)]
+    targets = _targets(host, device)
+    exported += [f"the NVMe target ({path})" for path in targets[1 if front else 0 :]]
     if exported:
         yield Reason(
             "exported",

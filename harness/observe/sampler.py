@@ -128,10 +128,10 @@ def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
     It has no columns, and so no file, on drives that are not modelled.
     """
     disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
-    modelled = [disk for disk in disks if zoneblk.served(disk, sysfs.servers)]
+    modelled = [disk for disk in disks if sysfs.served(disk)]
 
     def read() -> list[int | None]:
-        reports = [zoneblk.report(disk, sysfs.servers) for disk in modelled]
+        reports = [sysfs.report(disk) for disk in modelled]
         return [None if report is None else zoneblk.media(report) for report in reports]
 
     return SampledSeries("media", modelled, read)

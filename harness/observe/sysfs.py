@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import GuardRefused, HostError
 from harness.observe import vpd, zoneblk
@@ -163,13 +164,41 @@ class Sysfs:
             [device / "dev", *(file for pattern in patterns for file in device.glob(pattern))]
         )
 
+    @property
+    def _subsystems(self) -> Path:
+        return self.root / "kernel" / "config" / "nvmet" / "subsystems"
+
     def nvme_targets(self) -> list[str]:
         """Return the paths of the devices that this machine exports as an NVMe target."""
-        folder = self.root / "kernel" / "config" / "nvmet" / "subsystems"
         spaces = [
-            space for space in folder.glob("*/namespaces/*") if _read(space / "enable") == "1"
+            space
+            for space in self._subsystems.glob("*/namespaces/*")
+            if _read(space / "enable") == "1"
         ]
         return [_read(space / "device_path") for space in spaces]
+
+    def exported(self, name: str) -> str | None:
+        """Return the ublk device that this machine's NVMe target exports as this namespace.
+
+        The target of any other transport can be another machine's.
+        """
+        name = self.parent(name) or name
+        controller = self.block(name) / "device"
+        if _read(controller / "transport") != "loop":
+            return None
+        system = self._subsystems / _read(controller / "subsysnqn")
+        space = system / "namespaces" / self.text(name, "nsid")
+        path = Path(_read(space / "device_path"))
+        ours = path == self.dev / path.name and zoneblk.is_ublk(path.name)
+        return path.name if ours and _read(space / "enable") == "1" else None
+
+    def served(self, name: str) -> zoneblk.Served | None:
+        """Return the modelled drive that a disk is, or that is behind a namespace; else None."""
+        return zoneblk.served(self.exported(name) or name, self.servers)
+
+    def report(self, name: str) -> dict[str, Any] | None:
+        """Return the report of the server of such a disk, or None if none answers."""
+        return zoneblk.report(self.exported(name) or name, self.servers)
 
     def drives(self, name: str) -> list[str]:
         """Return the disks below a device: its own, or those that it is mapped to."""
@@ -242,6 +271,8 @@ class Sysfs:
         if parent is not None:
             number = self.text(name, "partition")
             return DeviceIdentity("", "", "", f"{self.identity(parent).key}-part{number}", 0)
+        if drive := self.served(name):
+            return DeviceIdentity("", "", "", MODELLED + drive.uuid, 0)
         nsid = self.number(name, "nsid") or 0
         return DeviceIdentity(
             eui64=re.sub(r"[\s-]", "", self.text(name, "eui")).lower(),
@@ -259,16 +290,11 @@ class Sysfs:
             lambda: vpd.serial(self._page(name, "vpd_pg80")),
             lambda: self.text(name, "device/serial"),  # NVMe
             lambda: self.text(name, "serial"),  # virtio
-            lambda: self._modelled(name),
             lambda: self._in_memory(name),
             lambda: self.text(name, "dm/uuid"),
             lambda: self.text(name, "md/uuid"),
         )
         return next((found for source in sources if (found := vpd.usable(source()))), "")
-
-    def _modelled(self, name: str) -> str:
-        drive = zoneblk.served(name, self.servers)
-        return MODELLED + drive.uuid if drive else ""
 
     def _in_memory(self, name: str) -> str:
         """Return a null_blk device's name with the boot, which its contents do not survive."""
@@ -294,10 +320,9 @@ class Sysfs:
         if below != [self.parent(name) or name]:
             return _STACKED.join(dict.fromkeys(map(self.model, below)))
         name = self.parent(name) or name
-        if text := self.text(name, "device/model"):
-            return text
-        drive = zoneblk.served(name, self.servers)
-        return drive.name if drive else re.sub(r"\d+$", "", name)
+        if drive := self.served(name):
+            return drive.name
+        return self.text(name, "device/model") or re.sub(r"\d+$", "", name)
 
 
 def _read(file: Path) -> str:

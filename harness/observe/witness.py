@@ -104,7 +104,7 @@ def completions(sysfs: Sysfs, names: Sequence[str]) -> dict[str, Completions]:
 def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the report of each disk's server by kernel name; {} unless all are modelled drives."""
     disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
-    found = {disk: zoneblk.report(disk, sysfs.servers) for disk in disks}
+    found = {disk: sysfs.report(disk) for disk in disks}
     reports = {
         disk: report
         for disk, report in found.items()

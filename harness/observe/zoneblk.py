@@ -37,9 +37,14 @@ class Served:
         return f"{SERVER} {self.model}{less} x{self.dilation}"
 
 
+def is_ublk(device: str) -> bool:
+    """Whether a process serves the device."""
+    return _DEVICE.match(device) is not None
+
+
 def report(device: str, folder: Path = FOLDER) -> dict[str, Any] | None:
     """Return the report of a device's server, or None if no server answers for the device."""
-    if not _DEVICE.match(device):
+    if not is_ublk(device):
         return None
     try:
         found = json.loads(_read(folder / device))

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.errors import TimedOut, ToolFailed
 from harness.plan import drive_files, drive_values
 from harness.plan.drive_models import DriveModel
-from harness.rig import process, qemu, state
+from harness.rig import loop_target, process, qemu, state
 from harness.rig.model import ModelledDrive, Rig
 from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
@@ -46,8 +46,10 @@ _PREPARE = (
 _EXPIRE, _WRITEBACK = 3000, 500
 # One unit for each drive. It prints its device when it is ready: the last word is that name.
 _SERVE = (
-    "echo {model} > /run/{unit}.json && "
+    "echo {model} > /run/{unit}.json && echo {down} > /run/{unit}.down && "
     "systemd-run --quiet --unit={unit} --property=StandardOutput=file:/run/{unit}.out "
+    "--property=ExecStop='/bin/sh /run/{unit}.down' "
+    "--property=ExecStopPost='/bin/sh /run/{unit}.down' "
     "/usr/local/lib/zonelab/native/bin/zoneblk serve --model /run/{unit}.json {options} && "
     "for _ in $(seq 600); do grep -q device /run/{unit}.out && break; "
     "systemctl --quiet is-active {unit} || break; sleep 0.1; done; "
@@ -167,8 +169,12 @@ def serve(rig: Rig, drive: ModelledDrive, unit: str) -> GuestDevice:
         ToolFailed: the guest cannot serve it.
     """
     model = drive.load()
-    command = serving(model, unit, drive_options(rig, drive))
-    return _served(drive, model, f"/dev/{run(rig.name, command).stdout.split()[-1]}")
+    down = loop_target.down(drive.uuid) if drive.nvme else ""
+    command = serving(model, unit, drive_options(rig, drive), down)
+    name = run(rig.name, command).stdout.split()[-1]
+    if drive.nvme:
+        name = run(rig.name, loop_target.up(drive.uuid, name)).stdout.split()[-1]
+    return _served(drive, model, f"/dev/{name}")
 
 
 def preparation(rig: Rig) -> str:
@@ -188,11 +194,15 @@ def serve_options(model: DriveModel, options: Sequence[str]) -> list[str]:
     return [*options, "--realtime", *(["--conventional"] if model.zones is None else [])]
 
 
-def serving(model: DriveModel, unit: str, options: Sequence[str]) -> str:
-    """Return the command that serves a model in the guest; its last word is the device's name."""
+def serving(model: DriveModel, unit: str, options: Sequence[str], down: str = "") -> str:
+    """Return the command that serves a model in the guest; its last word is the device's name.
+
+    The unit runs ``down`` before it stops the server, and after a server that was killed.
+    """
     own = shlex.join(serve_options(model, options))
     text = json.dumps(drive_files.program_input(model))
-    return _SERVE.format(unit=unit, options=own, model=shlex.quote(text))
+    texts = {"model": shlex.quote(text), "down": shlex.quote(down)}
+    return _SERVE.format(unit=unit, options=own, **texts)
 
 
 def _served(drive: ModelledDrive, model: DriveModel, path: str) -> GuestDevice:

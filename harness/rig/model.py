@@ -143,6 +143,9 @@ class ModelledDrive(_Data):
 
     model: str = Field(description="a file of configs/models; maps to zoneblk --model")
     uuid: Uuid = Field(description="maps to zoneblk --uuid: the drive's identity")
+    nvme: bool = Field(
+        default=False, description="maps to a namespace of the guest's nvmet, by transport loop"
+    )
 
     def load(self) -> DriveModel:
         """Return the drive's model. Raises ConfigError: there is none, or it is wrong."""

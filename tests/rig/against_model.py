@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harness.plan.drive_files import load_model
 from harness.rig import guest, state
@@ -139,10 +140,16 @@ def served(rig: str, overhead: str, dilation: int) -> str:
     return "/dev/" + guest.run(rig, command).stdout.split()[-1]
 
 
+def status(rig: str, device: str) -> dict[str, Any]:
+    """Return the report of a served device's server."""
+    text = guest.run(rig, f"python3 -c '{_STATUS.format(Path(device).name)}'").stdout
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def median_lateness(rig: str, device: str) -> float:
     """Return how late half of a served device's completions were at least, in us of the guest."""
-    status = guest.run(rig, f"python3 -c '{_STATUS.format(Path(device).name)}'").stdout
-    return float(json.loads(status)["lateness"]["p50_ns"]) / 1000
+    return float(status(rig, device)["lateness"]["p50_ns"]) / 1000
 
 
 def errors(found: Latency, model: Latency) -> tuple[float, float, float]:
@@ -152,6 +159,12 @@ def errors(found: Latency, model: Latency) -> tuple[float, float, float]:
         found.p99 / model.p99 - 1,
         found.bandwidth / model.bandwidth - 1,
     )
+
+
+def left_over(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dict[Case, float]:
+    """Return how much longer in % a request takes on average than in the model."""
+    found = measured(rig, device, cases, dilation)
+    return {case: 100 * errors(one, nominal(case))[0] for case, one in found.items()}
 
 
 def main() -> None:

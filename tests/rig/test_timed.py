@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,16 @@ from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
 from . import zone_times
-from .against_model import CASES, DEPTHS, Case, errors, measured, median_lateness, nominal, served
+from .against_model import (
+    CASES,
+    DEPTHS,
+    errors,
+    left_over,
+    measured,
+    median_lateness,
+    nominal,
+    served,
+)
 from .conftest import WHOLE, RigHandle, booted
 from .plays import ROOT, Plays, zonelab
 
@@ -124,10 +133,11 @@ def test_requests_take_the_time_of_the_model(timed: RigHandle) -> None:
     most = timed.model.overhead_left_pct
     assert most is not None
     assert most <= GOAL
-    left = left_over(timed, device, CASES)
+    left = left_over(timed.name, device, CASES, timed.model.dilation)
     # A service of the guest can run during a case, but hardly twice during the same one.
     again = [case for case, error in left.items() if abs(error) > most]
-    left |= left_over(timed, device, again) if again else {}
+    if again:
+        left |= left_over(timed.name, device, again, timed.model.dilation)
     assert all(abs(error) <= most for error in left.values()), left
     # More than the server needs would hide late requests.
     late = median_lateness(timed.name, device)
@@ -155,12 +165,6 @@ def test_resets_and_finishes_take_the_time_of_the_model(timed: RigHandle) -> Non
     assert found.keys() == set(zone_times.CASES)
     left = {case.name: us / zone_times.nominal(case) - 1 for case, us in found.items()}
     assert all(abs(share) <= AT_DEPTHS[0] for share in left.values()), left
-
-
-def left_over(timed: RigHandle, device: str, cases: Sequence[Case]) -> dict[Case, float]:
-    """Return how much longer in % a request takes on average than in the model."""
-    found = measured(timed.name, device, cases, timed.model.dilation)
-    return {case: 100 * errors(one, nominal(case))[0] for case, one in found.items()}
 
 
 def test_the_campaign_is_whole(campaign: Path) -> None:

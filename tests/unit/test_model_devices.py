@@ -15,6 +15,7 @@ from harness.cli.main import main
 from harness.errors import ExitCode
 from harness.machine import scopes
 from harness.observe import zoneblk as observed
+from harness.observe.sysfs import Sysfs
 from harness.tools import zoneblk
 from tests.fixtures.unix_server import server
 
@@ -101,6 +102,15 @@ def test_up_devices_and_down(stand_in: StandIn, capsys: pytest.CaptureFixture[st
         assert 0 <= shown["on_time"] <= 1
         assert main(["model", "down", "/dev/ublkb0"]) == ExitCode.OK
     assert stand_in.ended
+
+
+def test_an_exported_device_stays(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in.does(READY)
+    assert main(["model", "up", "zn540-1tb"]) == ExitCode.OK
+    monkeypatch.setattr(Sysfs, "nvme_targets", lambda _: ["/dev/ublkb0"])
+    with server(stand_in.sockets / "ublkb0", stand_in.status()):
+        assert main(["model", "down", "ublkb0"]) == ExitCode.REFUSED
+    assert not stand_in.ended
 
 
 def test_a_conventional_model_is_scaled(stand_in: StandIn) -> None:

@@ -146,6 +146,15 @@ def test_what_cannot_be_replayed_is_refused(
     assert refused.value.hint
 
 
+def test_a_drive_behind_a_namespace_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drives = tuple(drive.model_copy(update={"nvme": True}) for drive in RIG.zoneblk)
+    rig = RIG.model_copy(update={"zoneblk": drives})
+    monkeypatch.setattr(model, "load", lambda _: rig)
+    with pytest.raises(ZonelabError) as refused:
+        planned.find(run)
+    assert refused.value.code == "not-replayable"
+
+
 def test_a_rig_without_an_image_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,12 @@ def _rig(host: str, spec: RunSpec) -> Rig:
         )
     # as state.host_name makes it; no timed rig is the default one
     rig = model.load(host.removeprefix("rig-"))
+    if any(drive.nvme for drive in rig.zoneblk):
+        raise UsageError(
+            f"{spec.run} used a namespace of rig {rig.name}, which replays do not export",
+            hint=_HINT,
+            code="not-replayable",
+        )
     served = served_drives(rig)
     for device in spec.devices:
         _require_drive(device, served.get(device.identity.serial), rig)
