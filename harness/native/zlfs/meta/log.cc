@@ -45,7 +45,7 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
     const std::string records = std::exchange(pending_, {});
     const std::uint64_t end = appended_;
     lock.unlock();
-    if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
+    if (!Fits(SealedSize(records.size(), superblock_.block_size))) {
       broken_ = RollOverLocked();  // the snapshot includes these records
     } else {
       const IOStatus status = WriteFrame(FrameKind::kRecords, records);
@@ -152,8 +152,12 @@ IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
   return IOStatus::OK();
 }
 
+bool MetaLog::Fits(std::uint64_t size) const {
+  return offset_ + size + SealedSize(0, superblock_.block_size) <= capacity_;
+}
+
 IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
-  if (offset_ + blocks.size() > capacity_) {
+  if (!Fits(blocks.size())) {
     return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
   }
   const AlignedBuffer aligned = AllocateAligned(blocks.size());

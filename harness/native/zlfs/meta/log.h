@@ -69,6 +69,8 @@ class MetaLog {
   // Resets the zone. If that fails, marks the generation: recovery must not take it for the newest
   // one when it cannot read the newest. Returns whether the zone was reset.
   bool Discard(const Old& old);
+  // Whether the zone has room for `size` bytes and, behind them, for the mark of its generation.
+  bool Fits(std::uint64_t size) const;
   IOStatus WriteGeneration(std::uint32_t zone, const std::vector<Record>& records);
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
   IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);

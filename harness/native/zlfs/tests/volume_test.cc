@@ -996,6 +996,26 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   EXPECT_EQ(ReadWhole(volume.get(), "/c"), Content(3, 0, 4000));
 }
 
+// A roll-over because the zone is full leaves room for the mark.
+TEST(Metadata, AFullGenerationIsMarked) {
+  Rig rig;
+  auto volume = rig.MountFaulty();
+  const std::uint32_t earlier = CurrentMetadataZone(rig.device.get());
+  rig.faulty->Inject({.operation = Operation::kReset, .times = Fault::kForever});
+  std::uint32_t newest = earlier;
+  for (std::uint64_t i = 0; newest == earlier; ++i) {
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), "x"));
+    newest = CurrentMetadataZone(rig.device.get());
+  }
+  ASSERT_OK(Put(volume.get(), "/synced", "x"));
+  rig.faulty->DieAfter(0);  // a volume that ends in order would begin another generation
+  EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kOffline);
+  volume.reset();
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "lost-log");
+  EXPECT_EQ(Violations(rig.device.get()).substr(0, 12), "9: lost-log:");
+}
+
 TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
   Rig rig;
   {
