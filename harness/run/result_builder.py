@@ -97,12 +97,13 @@ class ResultBuilder:
     def result(self, ending: Ending, tenants: Sequence[RunningTenant], writer: RunWriter) -> Result:
         """Judge the run, and store the kernel log and the ledgers."""
         status = ending.status
-        seconds = self.seconds()
+        # Judging takes seconds on a slow host, and is no part of the run.
+        frame = self._frame(ending)
         log = self._read_kernel_log()
         writer.write("raw/kernel.log", log or "")
         self._log_lines = None if log is None else log.count("\n")
         self._log_digest = None if log is None else checksums.of_text(log)
-        self._clock_jump = self._context.host.realtime() - self._began_real - seconds
+        self._clock_jump = self._context.host.realtime() - self._began_real - self.seconds()
         codes = tuple(info.code for rule in RULES for info in rule.issues)
         texts = _texts(writer.path / "series")
         observed = replace(
@@ -132,7 +133,7 @@ class ResultBuilder:
         if self._manifest is None:
             self._describe(() if ending.hung else self._devices)
         return replace(
-            self._frame(ending, seconds),
+            frame,
             status=status,
             metrics=metrics,
             issues=issues,
@@ -145,7 +146,7 @@ class ResultBuilder:
         """Return the result of a run whose files cannot be judged."""
         writer.write(OBSERVED, self._observed(ending, (), ()))
         return replace(
-            self._frame(ending, self.seconds()),
+            self._frame(ending),
             issues=ending.issues,
             manifest={"host": self._manifest, "level": {}},
         )
@@ -240,15 +241,15 @@ class ResultBuilder:
             ),
         )
 
-    def _frame(self, ending: Ending, seconds: float) -> Result:
-        """Return the result of the run without measurements."""
+    def _frame(self, ending: Ending) -> Result:
+        """Return the result of the run, which ends now, without measurements."""
         return empty(
             self._spec,
             ending.status,
             reason=ending.reason,
             started=self._started,
             finished=self._context.host.now(),
-            seconds=round(seconds, 3),
+            seconds=round(self.seconds(), 3),
         )
 
 

@@ -164,7 +164,7 @@ class LoadProgram(ABC):
     def path(self, db_bench: Path) -> Path:
         """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
 
-    def check_host(self) -> None:
+    def check_host(self) -> None:  # noqa: B027 - optional
         """Refuse a host that cannot run the program (HostError), as far as an inspection can see.
 
         By default an inspection sees nothing: playbooks install zonelab's own programs later.
