@@ -192,7 +192,7 @@ void CounterfactualPlayer::Try(Writer* writer) {
     }
     const bool starved = decision.kind == Decision::Kind::kNoSpace;
     if (starved ? MakeRoom() : Settle()) continue;
-    writer->blocked = true;
+    writer->blocked = some_blocked_ = true;
     writer->starved = starved;
     return;
   }
@@ -217,10 +217,16 @@ bool CounterfactualPlayer::Settle() {
 }
 
 void CounterfactualPlayer::Wake() {
+  if (!some_blocked_) changed_ = returned_ = false;  // no file's writer has to be looked at
   while (std::exchange(changed_, false) && !infeasible_) {
     const bool returned = std::exchange(returned_, false);
+    some_blocked_ = false;
     for (auto& [id, writer] : writers_) {
-      if (!writer.blocked || (writer.starved && !returned)) continue;
+      if (!writer.blocked) continue;
+      if (writer.starved && !returned) {
+        some_blocked_ = true;
+        continue;
+      }
       Try(&writer);
       if (writer.blocked) continue;
       const auto asks = std::exchange(writer.asks, {});

@@ -75,8 +75,9 @@ class CounterfactualPlayer {
   std::set<std::uint32_t> ending_;  // log zones whose end is committed
   std::size_t next_run_ = 0;
   bool collecting_ = false;
-  bool changed_ = false;   // a blocked writer may proceed
-  bool returned_ = false;  // space was freed, or a writer left its zone
+  bool changed_ = false;       // a blocked writer may proceed
+  bool returned_ = false;      // space was freed, or a writer left its zone
+  bool some_blocked_ = false;  // perhaps; without it, no writer is blocked
   std::uint64_t event_ = 0;
   std::optional<Infeasible> infeasible_;
 };

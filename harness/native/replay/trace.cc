@@ -2,7 +2,7 @@
 
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <utility>
 #include <variant>
 
@@ -68,7 +68,9 @@ struct Sorter {
 IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return IOStatus::PathNotFound("missing", path);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream content;
+  content << file.rdbuf();
+  const std::string bytes = std::move(content).str();
   const std::string_view all(bytes);
   Sorter sorter{.mounts = mounts};
   Stamp last;

@@ -161,8 +161,8 @@ void Client::NextAddress(Command* command) {
   }
   command->zone = job_.zones.first + static_cast<std::uint32_t>(index / per_zone_);
   std::uint64_t at = index % per_zone_;
-  const std::uint64_t written = drive_->zones()->at(command->zone).written / job_.size;
-  if (at >= written && written > 0) at %= written;
+  const Bytes written = drive_->zones()->at(command->zone).written;
+  if ((at + 1) * job_.size > written && written >= job_.size) at %= written / job_.size;
   command->offset = at * job_.size;
 }
 

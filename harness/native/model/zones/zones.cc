@@ -13,6 +13,17 @@ Zones::Zones(const ZoneParameters& parameters, const FlashParameters& flash)
   const std::uint32_t dies = parameters.dies();
   stride_ = dies * 618 / 1000 + 1;
   while (std::gcd(stride_, dies) != 1) ++stride_;
+  // Dies are numbered across channels first. A zone has neighbouring channels, and the same ways of
+  // each.
+  const std::uint32_t columns = channels_ / parameters.channels;  // groups beside each other
+  for (std::uint32_t group = 0; group < groups_; ++group) {
+    for (std::uint32_t place = 0; place < dies; ++place) {
+      const std::uint32_t channel =
+          group % columns * parameters.channels + place % parameters.channels;
+      const std::uint32_t way = group / columns * parameters.ways + place / parameters.channels;
+      dies_.push_back(way * channels_ + channel);
+    }
+  }
 }
 
 // Takes what an open zone needs. Where the open limit is reached, the oldest implicitly opened zone
@@ -112,17 +123,9 @@ Status Zones::Reset(std::uint32_t number) {
 }
 
 std::uint32_t Zones::DieOf(std::uint32_t zone, std::uint64_t unit) const {
-  // Dies are numbered across channels first. A zone has neighbouring channels, and the same ways of
-  // each.
   const std::uint32_t parallel = parameters_.dies();
-  const std::uint32_t group = zone % groups_;
-  const auto place =
-      static_cast<std::uint32_t>((unit + std::uint64_t{zone / groups_} * stride_) % parallel);
-  const std::uint32_t columns = channels_ / parameters_.channels;  // groups beside each other
-  const std::uint32_t channel =
-      group % columns * parameters_.channels + place % parameters_.channels;
-  const std::uint32_t way = group / columns * parameters_.ways + place / parameters_.channels;
-  return way * channels_ + channel;
+  const std::uint64_t place = (unit + std::uint64_t{zone / groups_} * stride_) % parallel;
+  return dies_[zone % groups_ * parallel + place];
 }
 
 Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,

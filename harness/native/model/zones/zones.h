@@ -60,9 +60,10 @@ class Zones {
   void Leave(std::uint32_t zone, ZoneState state);
 
   const ZoneParameters parameters_;
-  const std::uint32_t channels_;  // of the drive
-  const std::uint32_t groups_;    // of dies: a zone has the dies of one group
-  std::uint32_t stride_;          // between the first dies of zones of a group
+  const std::uint32_t channels_;     // of the drive
+  const std::uint32_t groups_;       // of dies: a zone has the dies of one group
+  std::uint32_t stride_;             // between the first dies of zones of a group
+  std::vector<std::uint32_t> dies_;  // of each group, in the order of units
   std::vector<Zone> zones_;
   std::uint32_t open_ = 0;
   std::uint32_t active_ = 0;
