@@ -23,6 +23,9 @@ IOStatus Corrupt(const std::string& name, std::uint32_t zone, std::uint64_t offs
 // A read that fails this many times does not fail because of a short disturbance.
 constexpr int kReadAttempts = 3;
 
+// More than the files that a process creates before it makes one of them durable.
+constexpr std::uint64_t kUnseenFiles = 1 << 20;
+
 // The device reports no write pointer for such a zone.
 bool NoWritePointer(ZoneCondition condition) {
   return condition == ZoneCondition::kReadOnly || condition == ZoneCondition::kOffline;
@@ -247,6 +250,8 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
 // Finds the files whose end may lie in a log zone that cannot be read.
 void MarkLostEnds(const std::set<std::uint32_t>& unreadable, Recovered* recovered) {
   recovered->kept_logs = unreadable;
+  // A later mount may find pieces there of files whose creation was lost. No file gets their ids.
+  if (!unreadable.empty()) recovered->space.next_file += kUnseenFiles;
   for (const auto& [id, file] : recovered->space.files) {
     for (const std::uint32_t zone : file->log_zones) {
       if (unreadable.contains(zone)) file->lost_zone = zone;
@@ -276,27 +281,32 @@ IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
     }
   }
   std::sort(pieces.begin(), pieces.end());
-  std::uint64_t file_before = 0;
-  bool last_before = false;  // whether the piece before in the file is the last of its zone
-  for (const auto& [id, offset, number, extent, last] : pieces) {
-    if (std::exchange(file_before, id) != id) last_before = false;
-    const auto entry = recovered->space.files.find(id);
+  const Piece* end = nullptr;  // the piece at the end of the file; null: a record describes the end
+  for (const Piece& piece : pieces) {
+    const Extent& extent = piece.extent;
+    if (end != nullptr && end->file != piece.file) end = nullptr;
+    const auto entry = recovered->space.files.find(piece.file);
     if (entry == recovered->space.files.end()) continue;  // deleted, or its creation was lost
     File& file = *entry->second;
     if (file.kind != FileKind::kLog) {
       return Corrupt("corrupt-piece", extent.zone, extent.offset, "of a data file");
     }
-    if (offset > file.size) continue;  // never synced: the bytes before this piece were lost
-    if (offset + extent.length <= file.size) continue;  // a record already covers it
-    if (offset != file.size) {
+    if (piece.offset > file.size) continue;  // never synced: the bytes before this piece were lost
+    if (piece.offset + extent.length <= file.size) continue;  // there is a copy already
+    if (piece.offset != file.size) {
       // A failed write can leave a whole piece. It ends its zone, and its content is written again
-      // in other zones, perhaps divided in another way. No sync covers a piece without the one
-      // before.
-      if (last || last_before || effort == Effort::kSalvage) continue;
-      return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
+      // in other zones, perhaps divided in another way. The new copy counts. A mount that could not
+      // read the new copy has recorded the old one.
+      const bool newer = end == nullptr || piece.number > end->number;
+      const bool ends_zone = newer ? end == nullptr || end->last : piece.last;
+      if (!ends_zone && effort == Effort::kExact) {
+        return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
+      }
+      if (!newer) continue;
+      file.Cut(piece.offset);
     }
     file.Append(extent, 0);
-    last_before = last;
+    end = &piece;
   }
   MarkLostEnds(unreadable, recovered);
   return IOStatus::OK();

@@ -1237,6 +1237,77 @@ TEST_F(LostLog, AnOfflineZoneIsAnErrorAndNeverAShorterFile) {
   EXPECT_EQ(KilledViolations(), "");
 }
 
+// A failed write can leave a whole piece, and its content goes to another zone, here in a longer
+// piece. A mount that cannot read the other zone finds the old piece only.
+TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
+  for (const std::uint64_t later : {0, 1, 3}) {
+    Rig rig;
+    const auto killed = rig.MountFaulty();
+    const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+    const std::string content = Content(1, 0, 19000 * (5 + later));
+    for (std::uint64_t i = 0; i < 5 + later; ++i) {
+      // The fifth write is cut at the end of the zone.
+      if (i == 4) rig.faulty->Inject({.operation = Operation::kWrite, .landed_blocks = 5});
+      ASSERT_OK(killed->writer().Append(log.get(), Content(1, i * 19000, 19000)));
+      ASSERT_OK(killed->writer().Sync(log.get()));
+    }
+    rig.faulty->DieAfter(0);
+    const std::uint32_t zone = killed->files().All()[0].extents.back().zone;
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+    {
+      const std::string violations = Violations(rig.device.get());
+      EXPECT_TRUE(violations.starts_with("10: /1.log: the end from byte ")) << violations;
+      const auto volume = rig.Mount();
+      std::shared_ptr<File> file;
+      ASSERT_OK(volume->files().Open("/1.log", &file));
+      std::string part(content.size(), '\0');
+      Slice read;
+      EXPECT_ERROR(volume->reader().Read(file.get(), 0, part.size(), &read, part.data()),
+                   "lost-content");
+      // It has recorded the old piece.
+      EXPECT_GT(volume->reader().Size(file.get()), 4 * 19000U);
+    }
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kFull);
+    for (int mount = 0; mount < 2; ++mount) {
+      EXPECT_EQ(Violations(rig.device.get()), "") << later;
+      const auto volume = rig.Mount();
+      ASSERT_NE(volume, nullptr) << later;
+      EXPECT_TRUE(ReadWhole(volume.get(), "/1.log") == content) << later;
+    }
+  }
+}
+
+TEST(Failure, PiecesOfALostCreationBelongToNoLaterFile) {
+  for (const FileKind kind : {FileKind::kLog, FileKind::kData}) {
+    Rig rig;
+    const auto killed = rig.MountFaulty();
+    const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
+    ASSERT_OK(killed->writer().Sync(log.get()));
+    // The piece of another log becomes durable, the record of its creation does not.
+    const auto lost = Create(killed.get(), "/lost.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(killed->writer().Append(lost.get(), Content(2, 0, 5000)));
+    rig.faulty->DieAfter(2);  // a flush and the piece
+    ASSERT_FALSE(killed->writer().Sync(lost.get()).ok());
+    const std::uint32_t zone = killed->files().All()[0].extents.back().zone;
+    ASSERT_EQ(InfoOf(*rig.device, zone).write_pointer, 16384U);
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+    {
+      const auto volume = rig.Mount();
+      const Placement placement = kind == FileKind::kLog ? LogPlacement() : DataPlacement();
+      const auto file = Create(volume.get(), "/new", kind, placement);
+      ASSERT_OK(volume->writer().Append(file.get(), Content(3, 0, 5000)));
+      ASSERT_OK(volume->writer().Sync(file.get()));
+    }
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kFull);
+    EXPECT_EQ(Violations(rig.device.get()), "");
+    const auto volume = rig.Mount();
+    ASSERT_NE(volume, nullptr);
+    EXPECT_TRUE(ReadWhole(volume.get(), "/1.log") == Content(1, 0, 5000));
+    EXPECT_TRUE(ReadWhole(volume.get(), "/new") == Content(3, 0, 5000));
+  }
+}
+
 TEST(Failure, OfflineAndReadOnlyZones) {
   Rig rig;
   std::uint32_t zone = 0;
