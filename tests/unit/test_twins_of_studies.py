@@ -65,4 +65,3 @@ def test_the_planner_repeats_one_cell_of_the_baseline(
             same = {name: getattr(run, name) for name in ("run", "cell", "variant", "position")}
             assert replace(twins[run.repetition], **same) == run
     assert sum(run.variant == "twin" for run in runs) == len(twins)
-
