@@ -17,7 +17,8 @@ from . import plays
 from .conftest import RigHandle
 from .guest_runner import GuestRunner
 
-FEW = ("--repetitions", "1", "--set", "factors={repeats: [2], first_writes: [8]}")
+SMALL = "factors={repeats: [2], first_writes: [8]}"
+FEW = ("--repetitions", "1", "--set", SMALL, "--set", "twin=false")
 LABEL = 4096
 
 

@@ -44,6 +44,7 @@ MIX = {
 def runner(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestRunner]:
     folder = tmp_path_factory.mktemp("tenants")
     settings = {"mix": json.dumps(MIX), "target_utilisation": "15%", "baseline": "shared"}
+    settings["twin"] = "false"
     arguments = [f"--set={name}={value}" for name, value in settings.items()]
     found = GuestRunner(
         rig, folder, f"tenants-{folder.name}", [*arguments, "--repetitions", "2"], "tenants"
