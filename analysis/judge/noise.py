@@ -76,12 +76,11 @@ def floor_cells(runs: Sequence[RunRecord], contrast: str, baseline: str) -> froz
     rows: dict[str, set[str]] = {}
     for run in runs:
         rows.setdefault(run.spec.row, set()).add(label(run, contrast))
+    repeated = {cell for group in identical_cells(runs) for cell in group}
     return frozenset(
         run.cell
-        for group in identical_cells(runs)
-        for members in group.values()
-        for run in members
-        if run.spec.is_twin and rows[run.spec.row] == {baseline}
+        for run in runs
+        if run.spec.is_twin and run.cell in repeated and rows[run.spec.row] == {baseline}
     )
 
 

@@ -128,13 +128,14 @@ def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
     It has no columns, and so no file, on drives that are not modelled.
     """
     disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
-    modelled = [disk for disk in disks if sysfs.served(disk)]
+    # Found once, because sysfs need not be read for each sample.
+    servers = {disk: sysfs.exported(disk) or disk for disk in disks if sysfs.served(disk)}
 
     def read() -> list[int | None]:
-        reports = [sysfs.report(disk) for disk in modelled]
+        reports = [zoneblk.report(server, sysfs.servers) for server in servers.values()]
         return [None if report is None else zoneblk.media(report) for report in reports]
 
-    return SampledSeries("media", modelled, read)
+    return SampledSeries("media", [*servers], read)
 
 
 def _disk(name: str, path: Path) -> Gauge:

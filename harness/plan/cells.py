@@ -96,7 +96,7 @@ def _twin(study: Study, cells: Sequence[Cell], inspection: Inspection) -> list[C
         ):
             own = cell.level.variant
             level = cell.level.model_copy(update={"variant": f"{own}-{TWIN}" if own else TWIN})
-            name = cell_name(f"{template.row}-{TWIN}", cell.factors)
+            name = cell_name(level.label, cell.factors)
             run = replace(template, cell=name, variant=level.variant or "")
             return [replace(cell, name=name, level=level, template=run)]
     return []

@@ -11,6 +11,7 @@ from harness.levels.level import Level
 from harness.machine.guard import Guard, companion
 from harness.machine.host import Host
 from harness.machine.manifest import host_facts
+from harness.run.ending import reason_of
 from harness.store.spec import Bytes, Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
 from harness.workloads import PROGRAMS
@@ -143,7 +144,7 @@ def probe(
         reason = level.probe_kernel(device) or level.probe(device, partner)
         reason = reason or _probe_program(level)
     except ZonelabError as error:
-        reason = Reason(error.code, error.message, error.hint)
+        reason = reason_of(error)
     if reason is not None and reason.code == "conventional-missing" and partner_reason:
         reason = partner_reason  # names the device and has a hint
     return LevelProbe(level.name, reason is None, reason)
@@ -162,7 +163,7 @@ def _unusable() -> dict[str, Reason]:
         try:
             program.check_host()
         except ZonelabError as error:
-            found[name] = Reason(error.code, error.message, error.hint)
+            found[name] = reason_of(error)
     return found
 
 
