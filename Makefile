@@ -45,11 +45,11 @@ study: ## Run a study on its rig (the first study: 60 to 140 minutes): STUDY= LE
 	@$(MAKE) --silent setup $(if $(DEVICE),build/native-installed)
 	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)' $(if $(BYTES_ONLY),--bytes-only) $(if $(DEVICE),--device '$(DEVICE)')
 
-test: ## Lint, native, crash, unit, runner and rig tests (40 to 75 minutes); make test-all runs the rest too
+test: ## Lint, native, crash, unit, runner, role and rig tests (40 to 75 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
 	@$(MAKE) setup-dev
 	@$(MAKE) --jobs=2 rig-image lint
-	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest
+	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/roles tests/unit tests/runner # the rig's first: they take longest
 
 ##@ Set-up
 
