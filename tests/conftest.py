@@ -67,3 +67,8 @@ class FilesTogether(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesTogether:
     """Use it for every ``-n``, with any ``--dist``."""
     return FilesTogether(config, log)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Use three processes on two cores: tests wait for the programs that they start."""
+    return max(1, 3 * len(os.sched_getaffinity(0)) // 2)

@@ -10,21 +10,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from harness.cli import confirm, study
 from harness.cli import main as cli
 from harness.errors import TimedOut
 from harness.rig import control, model, prerequisites
 from harness.store import overview
-from harness.store.result import Result, Status
-from tests.fixtures.campaigns import with_status, write_campaign
+from tests.fixtures.campaigns import write_four_runs
 
 ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
 
 
 def run(argv: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -332,124 +328,11 @@ def test_make_announces_sets_up_and_runs_the_command() -> None:
     assert "--rig ''" in line
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "flags"),
-    [
-        ("", []),
-        ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"]),
-        (
-            " question=Is it so?  workload.value_size=4 KiB ",
-            ["--set=question=Is it so?", "--set=workload.value_size=4 KiB"],
-        ),
-    ],
-)
-def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]) -> None:
-    program = tmp_path / "zonelab"
-    program.write_text(
-        "#!/bin/sh\n"
-        'case "$1" in\n'
-        f"plan) printf '%s\\n' \"$@\" >{tmp_path}/planned;;\n"
-        "*) echo '{\"pending\": 0}';;\nesac\n"
-    )
-    program.chmod(0o755)
-    asked = dict.fromkeys(
-        (
-            "study_rig",
-            "different_hosts",
-            "levels",
-            "repetitions",
-            "retry",
-            "rated_endurance",
-            "endurance_limit",
-            "remainder",
-        ),
-        "",
-    )
-    same = {"changed": False}
-    done = role(
-        "plan",
-        tmp_path,
-        **asked,
-        study="tenants",
-        settings=settings,
-        zonelab_command=str(program),
-        zonelab_build=str(tmp_path / "build"),
-        preflight_inspected={"stdout": "{}"},
-        zonelab_attached=False,
-        packages_installed=same,
-        native_built=same,
-    )
-    assert done.returncode == 0, done.stdout
-    planned = (tmp_path / "planned").read_text().splitlines()
-    assert planned[:2] == ["plan", "tenants"]
-    assert [word for word in planned if word.startswith("--set")] == flags
-
-
-def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Play a role alone, on this machine, with this checkout's ``zonelab``."""
-    play = {"name": name, "hosts": "localhost", "connection": "local", "gather_facts": False}
-    variables = {
-        "campaign": "c",
-        "zonelab_results": str(folder),
-        "zonelab_root": str(ROOT),
-        "zonelab_command": str(BIN / "zonelab"),
-        "ansible_python_interpreter": sys.executable,
-    }
-    variables |= more
-    (folder / "play.yml").write_text(yaml.safe_dump([play | {"vars": variables, "roles": [name]}]))
-    argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
-    home = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
-    return run(argv, ROOT, PYTHONPATH=str(ROOT), **home)
-
-
-def report(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Play the role ``report`` on the campaigns in a folder."""
-    return role("report", folder, **more)
-
-
-def campaign(folder: Path, bad: str = "") -> Path:
-    """Write four runs; ``bad`` changes f2fs--r01."""
-
-    def change(result: Result) -> Result:
-        broken = result.run == "f2fs--r01" and bad in ("failed", "invalid")
-        return with_status(result, Status(bad)) if broken else result
-
-    return write_campaign(
-        folder,
-        levels=("conventional-ext4", "f2fs"),
-        repetitions=2,
-        series=False,
-        change=change,
-        drop=lambda spec: bad == "missing" and spec.run == "f2fs--r01",
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bad", ["", "failed"])
-def test_the_report_role_shows_the_table_once_and_fails_behind_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: str
-) -> None:
-    campaign(tmp_path / "c", bad)
-    assert cli.main(["compare", str(tmp_path / "c")]) == 0
-    table = capsys.readouterr().out.rstrip()
-    assert "overwrite.throughput" in table
-    word = tmp_path / "word"
-    done = report(tmp_path, report_word=str(word))
-    assert word.exists()
-    assert done.stdout.count(table) == 1, done.stdout
-    assert (tmp_path / "c/report/index.html").exists()
-    assert done.returncode == (2 if bad else 0), done.stdout
-    if bad:
-        expected = f"4 runs: 3 ok, 1 failed; 0 to run; see {tmp_path}/c/report/index.html"
-        assert expected in done.stdout
-
-
 @pytest.mark.parametrize(("bad", "code"), [("", 0), ("failed", 4), ("invalid", 4), ("missing", 4)])
 def test_status_checks_that_all_runs_are_there_and_good(
     tmp_path: Path, bad: str, code: int
 ) -> None:
-    campaign(tmp_path / "c", bad)
+    write_four_runs(tmp_path / "c", bad)
     assert cli.main(["status", str(tmp_path / "c")]) == 0
     assert cli.main(["status", str(tmp_path / "c"), "--check"]) == code
 
@@ -458,7 +341,7 @@ def test_a_machine_of_the_plan_can_have_no_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One repetition on a rig of two machines: the second has nothing to do."""
-    campaign(tmp_path / "c", "")
+    write_four_runs(tmp_path / "c", "")
     plan = tmp_path / "c" / "plan.json"
     data = json.loads(plan.read_text())
     data["hosts"].append(data["hosts"][0] | {"host": "second", "runs": []})

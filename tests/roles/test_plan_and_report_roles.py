@@ -1,0 +1,117 @@
+"""``roles/plan`` and ``roles/report`` with the real ansible, on campaigns of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cli import main as cli
+from tests.fixtures.campaigns import write_four_runs
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Play a role alone, on this machine, with this checkout's ``zonelab``."""
+    play = {"name": name, "hosts": "localhost", "connection": "local", "gather_facts": False}
+    variables = {
+        "campaign": "c",
+        "zonelab_results": str(folder),
+        "zonelab_root": str(ROOT),
+        "zonelab_command": str(BIN / "zonelab"),
+        "ansible_python_interpreter": sys.executable,
+    }
+    variables |= more
+    (folder / "play.yml").write_text(yaml.safe_dump([play | {"vars": variables, "roles": [name]}]))
+    argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
+    home = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(
+        argv,
+        cwd=ROOT,
+        env=env | {"PYTHONPATH": str(ROOT)} | home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        ("", []),
+        ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"]),
+        (
+            " question=Is it so?  workload.value_size=4 KiB ",
+            ["--set=question=Is it so?", "--set=workload.value_size=4 KiB"],
+        ),
+    ],
+)
+def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]) -> None:
+    program = tmp_path / "zonelab"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in\n'
+        f"plan) printf '%s\\n' \"$@\" >{tmp_path}/planned;;\n"
+        "*) echo '{\"pending\": 0}';;\nesac\n"
+    )
+    program.chmod(0o755)
+    asked = dict.fromkeys(
+        (
+            "study_rig",
+            "different_hosts",
+            "levels",
+            "repetitions",
+            "retry",
+            "rated_endurance",
+            "endurance_limit",
+            "remainder",
+        ),
+        "",
+    )
+    same = {"changed": False}
+    done = role(
+        "plan",
+        tmp_path,
+        **asked,
+        study="tenants",
+        settings=settings,
+        zonelab_command=str(program),
+        zonelab_build=str(tmp_path / "build"),
+        preflight_inspected={"stdout": "{}"},
+        zonelab_attached=False,
+        packages_installed=same,
+        native_built=same,
+    )
+    assert done.returncode == 0, done.stdout
+    planned = (tmp_path / "planned").read_text().splitlines()
+    assert planned[:2] == ["plan", "tenants"]
+    assert [word for word in planned if word.startswith("--set")] == flags
+
+
+@pytest.mark.parametrize("bad", ["", "failed"])
+def test_the_report_role_shows_the_table_once_and_fails_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: str
+) -> None:
+    write_four_runs(tmp_path / "c", bad)
+    assert cli.main(["compare", str(tmp_path / "c")]) == 0
+    table = capsys.readouterr().out.rstrip()
+    assert "overwrite.throughput" in table
+    word = tmp_path / "word"
+    done = role("report", tmp_path, report_word=str(word))
+    assert word.exists()
+    assert done.stdout.count(table) == 1, done.stdout
+    assert (tmp_path / "c/report/index.html").exists()
+    assert done.returncode == (2 if bad else 0), done.stdout
+    if bad:
+        expected = f"4 runs: 3 ok, 1 failed; 0 to run; see {tmp_path}/c/report/index.html"
+        assert expected in done.stdout
