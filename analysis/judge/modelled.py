@@ -11,6 +11,7 @@ from statistics import geometric_mean
 from analysis import numbers
 from analysis.judge.side import Side
 from analysis.judge.verdicts import Verdict
+from analysis.read.drives import RecordedDrive, drive_of
 from analysis.read.load import CampaignData, RunRecord
 from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
@@ -28,10 +29,6 @@ SAME = 0.05
 
 # Metrics that a few late requests decide.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
-# The names that harness/observe/zoneblk.py and native_drive.py give to drives.
-_NAME = re.compile(
-    r"^(?:zoneblk|zlfs) (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +39,11 @@ class NoVerdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDrive:
-    """A modelled drive as a run recorded it. ``overhead_us`` is time of the machine."""
-
-    served: str
-    dilation: int
-    overhead_us: float
-
-    @property
-    def model(self) -> str:
-        """The model's name, without the digest of its values."""
-        return self.served.rpartition("-")[0]
-
-    @property
-    def core(self) -> ModelVerdict | None:
-        """What the validation of its flash and controller found; None for changed values."""
-        return core_of(self.served)
-
-
 @cache
 def core_of(served: str) -> ModelVerdict | None:
     """Return the verdict on a served drive's flash and controller. Each row asks for it."""
     found = model_verdicts.of_drive(served)
     return found[1] if found else None
-
-
-def drive_of(model: str) -> RecordedDrive | None:
-    """Return the drive behind a recorded device model; None if it is no single modelled drive."""
-    found = _NAME.match(model)
-    if found is None:
-        return None
-    overhead = int(found["overhead"] or 0) / 1000
-    return RecordedDrive(found["served"], int(found["dilation"]), overhead)
 
 
 def drives_of(campaigns: Iterable[CampaignData]) -> list[RecordedDrive]:
@@ -90,7 +59,7 @@ def label(campaigns: Iterable[CampaignData]) -> str:
     if not drives:
         return "modelled drive"
     names = ", ".join(dict.fromkeys(drive.model for drive in drives))
-    cores = ", ".join(sorted({_error(drive.core) for drive in drives}))
+    cores = ", ".join(sorted({_error(core_of(drive.served)) for drive in drives}))
     factors = ", ".join(str(k) for k in sorted({drive.dilation for drive in drives}))
     return f"modelled: {names}, {cores}, k = {factors}"
 
@@ -127,7 +96,7 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
 def _core(side: Side, _: str) -> NoVerdict | None:
     for model in side.once(_models_of):
         drive = drive_of(model)
-        core = drive.core if drive else None
+        core = core_of(drive.served) if drive else None
         if core is None:
             return NoVerdict(Verdict.NOT_A_RESULT, f"{model}: its core is not validated")
         if core.core_failed:

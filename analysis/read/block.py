@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from analysis.read.drives import drive_of
 from analysis.read.load import RunRecord
 from analysis.read.percentiles import together
 from harness.levels import LEVELS
 from harness.run.imported import OVERWRITES
-from harness.store.spec import Device, DeviceKind, PhaseRole, PhaseSpec, RunSpec
+from harness.store.spec import Device, PhaseRole, PhaseSpec, RunSpec
 from harness.tools import fio, histogram
 from harness.workloads.fio_sweeps import RAMP, RESERVED
 
@@ -131,16 +132,12 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
 
 
 def device_words(spec: RunSpec) -> tuple[str, ...]:
-    """Return the model of a conventional device: a campaign can have several.
-
-    A modelled drive is recorded as ``zoneblk NAME-DIGEST xK``; the name is enough for people.
-    """
+    """Return the model of a conventional device: a campaign can have several."""
     device = _device(spec)
     if device is not spec.conventional or not device.model:
         return ()
-    if device.kind is DeviceKind.MODELLED:
-        return (device.model.split()[1].rpartition("-")[0],)
-    return (device.model,)
+    modelled = drive_of(device.model)
+    return (modelled.model if modelled else device.model,)
 
 
 def _device(spec: RunSpec) -> Device:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.judge import modelled
+from analysis.read import drives
 from harness.cli.main import main as zonelab
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.run.phase import seed
@@ -34,7 +34,7 @@ THROUGHPUT = "throughput"
 def drive(result: Result, folder: Path) -> Path:
     """Return the specification of the run's drive, its contents in a new file."""
     model = folder / "model.json"
-    served = modelled.drive_of(result.device.model)
+    served = drives.drive_of(result.device.model)
     assert served is not None, f"{result.device.model} is no modelled drive of this release"
     zonelab(["model", "export", served.served.rpartition("-")[0], "--out", str(model)])
     contents = folder / "contents"

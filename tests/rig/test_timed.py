@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.judge import modelled
+from analysis.read.drives import drive_of
 from harness.plan import drive_files
 from harness.run.ledger import MODELLED_MEDIA
 from harness.store import packed
@@ -115,7 +116,7 @@ def test_runs_count_what_ended_on_time_and_name_the_models(
     assert planned.conventional is not None
     drives = {"zones-4m": planned.device, "conventional-4m": planned.conventional}
     for drive, device in drives.items():
-        named = modelled.drive_of(device.model)
+        named = drive_of(device.model)
         assert named is not None
         assert named.served == drive_files.served_name(drive_files.load_model(drive))
         assert f"{named.overhead_us:g}us" == timed.model.overhead

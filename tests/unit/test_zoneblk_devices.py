@@ -173,6 +173,8 @@ def test_only_names_of_ublk_devices_are_looked_up(sysfs: Sysfs) -> None:
         ("sda", "scsi_debug", DeviceKind.EMULATED),
         ("sda", "Virtual disk", DeviceKind.EMULATED),
         ("dm-0", "scsi_debug + WZS4C8T1TDSP303", DeviceKind.EMULATED),
+        ("vda", "vda", DeviceKind.EMULATED),  # virtio
+        ("dm-0", "xvdb + WZS4C8T1TDSP303", DeviceKind.EMULATED),
         ("nvme0n1", "WZS4C8T1TDSP303", DeviceKind.HARDWARE),
         ("dm-0", "dm-", DeviceKind.HARDWARE),  # as recorded before stacked devices had models
     ],

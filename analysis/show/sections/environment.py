@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis import numbers
 from analysis.judge import modelled
-from analysis.judge.modelled import RecordedDrive
+from analysis.read.drives import RecordedDrive
 from analysis.show.parts import Grid, Paragraph, ReportData, Section
 from harness.rig.model import overhead_left
 
