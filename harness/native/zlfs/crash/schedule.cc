@@ -7,6 +7,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <tuple>
@@ -42,6 +43,7 @@ struct Entry {
   bool must_exist = false;               // durably created
   bool deleted = false;                  // perhaps durably
   bool gone = false;                     // durably deleted, or a mount did not find it
+  bool linked = false;                   // a second name of another entry's file
   bool failed = false;                   // an operation failed: its effect is unknown
   std::shared_ptr<File> file = nullptr;  // open for writing
 };
@@ -52,7 +54,8 @@ class Schedule {
       : random_(seed),
         name_("schedule-" + std::to_string(seed)),
         counts_(counts),
-        readers_(seed % 4 == 0) {}
+        readers_(seed % 4 == 0),
+        links_(seed % 4 == 1) {}
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
   ~Schedule() {
@@ -185,7 +188,8 @@ class Schedule {
     named_.clear();
     for (const Violation& violation : violations) {
       if (violation.invariant != 10) Fail("fsck: " + violation.what);
-      named_.insert(violation.what.substr(0, violation.what.find(':')));
+      std::istringstream names(violation.what.substr(0, violation.what.find(':')));
+      for (std::string name; std::getline(names >> std::ws, name, ',');) named_.insert(name);
     }
     counts_->named += named_.size();
     if (!named_.empty() && broken_.empty()) Fail("fsck: " + violations.front().what);
@@ -416,6 +420,25 @@ class Schedule {
     }
   }
 
+  // A closed table gets one more name, as in a checkpoint.
+  void StepLink() {
+    std::vector<std::string> candidates;
+    for (const auto& [name, entry] : entries_) {
+      const bool closed = entry.file == nullptr && entry.kind == FileKind::kData;
+      if (closed && !entry.deleted && !entry.gone && !entry.failed) candidates.push_back(name);
+    }
+    if (candidates.empty()) return;
+    const std::string& name = candidates[Below(candidates.size())];
+    const std::string link = "/" + std::to_string(entries_.size()) + ".sst";
+    const IOStatus status = volume_->files().Link(name, link);
+    if (!status.ok()) return Fail(name + " gets no link: " + status.ToString());
+    const Entry& table = entries_.at(name);
+    Entry& entry = entries_[link];
+    entry.content = table.content;
+    entry.synced = table.synced;
+    entry.linked = true;
+  }
+
   void StepDelete() {
     std::vector<std::string> candidates;
     for (const auto& [name, entry] : entries_) {
@@ -438,6 +461,7 @@ class Schedule {
     }
     for (auto& [name, entry] : entries_) {
       if (entry.deleted) entry.gone = true;
+      if (entry.linked && !entry.deleted && !entry.gone) entry.must_exist = true;
     }
     Recovered recovered;
     if (newest_lost_ && Recover(device_.get(), &recovered).ok()) newest_lost_ = false;
@@ -536,6 +560,8 @@ class Schedule {
       StepLog();
     } else if (choice < 80) {
       StepTable();
+    } else if (choice < 82 && links_) {
+      StepLink();
     } else if (choice < 84) {
       StepNames();
     } else if (choice < 92) {
@@ -568,6 +594,7 @@ class Schedule {
       std::make_shared<std::map<std::uint32_t, std::uint64_t>>();
 
   const bool readers_;
+  const bool links_;
   std::mutex shared_mutex_;                    // guards the next two members
   std::map<std::string, std::string> shared_;  // files for the other thread
   std::string reader_problem_;

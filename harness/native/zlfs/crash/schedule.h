@@ -4,8 +4,8 @@
 // No other file is affected. Nothing is there that was never written. A mount is refused only if
 // the newest generation of the metadata cannot be read, or cannot be proved to be the newest.
 //
-// Every fourth seed has readers in other threads, and commands that wait for them. Their order is
-// not repeatable.
+// Of four seeds one has readers in other threads, and commands that wait for them. Their order is
+// not repeatable. Another one gives tables more names.
 
 #pragma once
 

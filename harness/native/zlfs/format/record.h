@@ -35,7 +35,7 @@ struct StateRecord {
   static auto Fields(auto& r) { return std::tie(r.next_file); }
 };
 
-// Creates an empty file. An existing file with this name is deleted.
+// Creates an empty file. An existing file with this name loses the name.
 struct CreateRecord {
   std::uint64_t file = 0;
   FileKind kind = FileKind::kData;
@@ -55,7 +55,7 @@ struct ExtentsRecord {
   static auto Fields(auto& r) { return std::tie(r.file, r.from, r.lifetime, r.extents); }
 };
 
-// Renames a file. An existing file with the new name is deleted.
+// Renames a file that has one name. An existing file with the new name loses it.
 struct RenameRecord {
   std::uint64_t file = 0;
   std::string name;
@@ -63,6 +63,7 @@ struct RenameRecord {
   static auto Fields(auto& r) { return std::tie(r.file, r.name); }
 };
 
+// Deletes a file that has one name.
 struct DeleteRecord {
   std::uint64_t file = 0;
 
@@ -113,10 +114,25 @@ struct LogFileRecord {
   static auto Fields(auto& r) { return std::tie(r.file, r.zone); }
 };
 
+// Gives a file one more name. An existing file with this name loses it.
+struct LinkRecord {
+  std::uint64_t file = 0;
+  std::string name;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.name); }
+};
+
+// Removes a name of a file that has several.
+struct UnlinkRecord {
+  std::string name;
+
+  static auto Fields(auto& r) { return std::tie(r.name); }
+};
+
 // Add new types at the end: these numbers are stored on devices.
-using Record =
-    std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
-                 RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord, LogFileRecord>;
+using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
+                            RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord,
+                            LogFileRecord, LinkRecord, UnlinkRecord>;
 
 void AppendRecord(const Record& record, std::string* to);
 // Decodes all records of a frame. Returns false if the frame is malformed.

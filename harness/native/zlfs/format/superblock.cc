@@ -36,7 +36,7 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   // A changed version without a matching checksum is no older volume.
   Superblock sealed = *superblock;
   sealed.checksum = 0;
-  if (superblock->version + 1 == right.version && superblock->block_size == block.size() &&
+  if (superblock->version + 1 == kOldestVersion && superblock->block_size == block.size() &&
       EncodeSuperblock(sealed) == block) {
     return IOStatus::NotSupported("older-version", "format " + std::to_string(superblock->version) +
                                                        ", this zlfs knows " +
@@ -59,7 +59,7 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   }
   // Unused fields must be zero, and the two thresholds must agree.
   Superblock same = *superblock;
-  same.version = right.version;
+  if (same.version < kOldestVersion) same.version = right.version;
   same.zeros = right.zeros;
   same.SetNames(superblock->identity(), superblock->label());
   const Policy& policy = superblock->policy;

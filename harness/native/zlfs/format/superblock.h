@@ -13,7 +13,9 @@
 
 namespace zlfs {
 
-inline constexpr std::uint32_t kFormatVersion = 2;
+// Version 3 has files with several names. The first roll-over makes version 3 of version 2.
+inline constexpr std::uint32_t kFormatVersion = 3;
+inline constexpr std::uint32_t kOldestVersion = 2;
 // The metadata log uses the first zones of the device in turn. A zone that fails is left out.
 inline constexpr std::uint32_t kMetadataZones = 3;
 // Active zones of the log during a roll-over: the old generation and the new one.

@@ -19,6 +19,13 @@ constexpr std::pair<std::string_view, int> kRefusals[] = {
 
 namespace {
 
+// Returns "/a", or "/a, /b" for a file with two names.
+std::string NamesOf(const FileInfo& file) {
+  std::string names = file.name;
+  for (const std::string& link : file.links) names += ", " + link;
+  return names;
+}
+
 // Reports the ranges of a file that cannot be read. Only zones that the device gave up are read.
 void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<ZoneInfo>& zones,
                 std::vector<Violation>* violations) {
@@ -31,7 +38,7 @@ void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<Zon
     std::string content(extent.length, '\0');
     if (io.Read(extent.zone, extent.offset, content.size(), content.data()).ok()) continue;
     const bool offline = condition == ZoneCondition::kOffline;
-    violations->push_back({10, file.name + ": bytes " + std::to_string(begin) + " to " +
+    violations->push_back({10, NamesOf(file) + ": bytes " + std::to_string(begin) + " to " +
                                    std::to_string(at) + " lie in zone " +
                                    std::to_string(extent.zone) + ", which is " +
                                    (offline ? "offline" : "read-only and cannot be read")});
@@ -54,9 +61,9 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   for (const auto& [id, file] : recovered.space.files) {
     FindLosses(device, *file, recovered.zones, violations);
     if (!file->lost_zone) continue;
-    violations->push_back({10, file->name + ": the end from byte " + std::to_string(file->size) +
-                                   " on may lie in zone " + std::to_string(*file->lost_zone) +
-                                   ", which cannot be read"});
+    violations->push_back({10, NamesOf(*file) + ": the end from byte " +
+                                   std::to_string(file->size) + " on may lie in zone " +
+                                   std::to_string(*file->lost_zone) + ", which cannot be read"});
   }
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     const ZoneCondition condition = recovered.zones[zone].condition;
@@ -82,10 +89,10 @@ std::string DumpJson(Volume* volume) {
   nlohmann::json dump;
   dump["schema_version"] = 1;
   dump["superblock"] = {
-      {"format_version", kFormatVersion},    {"generation", superblock.generation},
-      {"identity", superblock.identity()},   {"label", superblock.label()},
-      {"block_size", superblock.block_size}, {"zone_size", superblock.zone_size},
-      {"zone_count", superblock.zone_count}, {"max_active", geometry.max_active},
+      {"format_version", superblock.version}, {"generation", superblock.generation},
+      {"identity", superblock.identity()},    {"label", superblock.label()},
+      {"block_size", superblock.block_size},  {"zone_size", superblock.zone_size},
+      {"zone_count", superblock.zone_count},  {"max_active", geometry.max_active},
       {"max_open", geometry.max_open}};
   dump["policy"] = {{"finish_remaining_pct", policy.finish_remaining_pct},
                     {"finish_occupancy_pct", policy.finish_occupancy_pct},

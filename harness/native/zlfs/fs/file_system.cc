@@ -38,8 +38,7 @@ bool IsAuxiliary(const std::string& name) {
 }
 
 // Methods that are not overridden are unsupported or use the implementation of the base class.
-// Hard links are unsupported, so RocksDB copies files. RocksDB does not need to reopen a file for
-// writing.
+// RocksDB does not need to reopen a file for writing.
 class ZonedFileSystem final : public FileSystem {
  public:
   ZonedFileSystem(std::unique_ptr<Volume> volume, std::string aux)
@@ -182,6 +181,23 @@ class ZonedFileSystem final : public FileSystem {
     }
     RETURN_IF_ERROR(host_->RenameFile(aux_ + from, aux_ + to, options, debug));
     return directory ? volume_->files().RenameDirectory(from, to) : IOStatus::OK();
+  }
+
+  // Checkpoints and ingestion link tables and do not copy them.
+  IOStatus LinkFile(const std::string& path, const std::string& link_path, const IOOptions&,
+                    IODebugContext*) override {
+    const std::string name = Canonical(path);
+    const std::string link = Canonical(link_path);
+    if (IsAuxiliary(name) || IsAuxiliary(link)) return IOStatus::NotSupported("link", link);
+    return volume_->files().Link(name, link);
+  }
+  IOStatus NumFileLinks(const std::string& path, const IOOptions&, std::uint64_t* count,
+                        IODebugContext*) override {
+    return volume_->files().CountNames(Canonical(path), count);
+  }
+  IOStatus AreFilesSame(const std::string& first, const std::string& second, const IOOptions&,
+                        bool* same, IODebugContext*) override {
+    return volume_->files().AreOne(Canonical(first), Canonical(second), same);
   }
 
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,

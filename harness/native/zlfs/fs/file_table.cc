@@ -82,7 +82,41 @@ IOStatus FileTable::Delete(const std::string& name) {
   const std::lock_guard lock(state_->mutex);
   const auto entry = state_->space.names.find(name);
   if (entry == state_->space.names.end()) return Missing(name);
-  Change(DeleteRecord{.file = entry->second->id});
+  if (entry->second->links.empty()) {
+    Change(DeleteRecord{.file = entry->second->id});
+  } else {
+    entry->second->position = Change(UnlinkRecord{.name = name});
+  }
+  return IOStatus::OK();
+}
+
+IOStatus FileTable::Link(const std::string& name, const std::string& link) {
+  RETURN_IF_ERROR(CheckWritable());
+  if (!IsCanonical(link)) return IOStatus::InvalidArgument("bad-name", link);
+  const std::lock_guard lock(state_->mutex);
+  const auto entry = state_->space.names.find(name);
+  if (entry == state_->space.names.end()) return Missing(name);
+  if (state_->space.names.contains(link)) return IOStatus::IOError("exists", link);
+  const std::shared_ptr<File> file = entry->second;
+  file->position = Change(LinkRecord{.file = file->id, .name = link});
+  return IOStatus::OK();
+}
+
+IOStatus FileTable::CountNames(const std::string& name, std::uint64_t* count) {
+  const std::lock_guard lock(state_->mutex);
+  const auto entry = state_->space.names.find(name);
+  if (entry == state_->space.names.end()) return Missing(name);
+  *count = 1 + entry->second->links.size();
+  return IOStatus::OK();
+}
+
+IOStatus FileTable::AreOne(const std::string& first, const std::string& second, bool* same) {
+  const std::lock_guard lock(state_->mutex);
+  const auto one = state_->space.names.find(first);
+  if (one == state_->space.names.end()) return Missing(first);
+  const auto other = state_->space.names.find(second);
+  if (other == state_->space.names.end()) return Missing(second);
+  *same = one->second == other->second;
   return IOStatus::OK();
 }
 
@@ -93,7 +127,14 @@ IOStatus FileTable::Rename(const std::string& from, const std::string& to) {
   const auto entry = state_->space.names.find(from);
   if (entry == state_->space.names.end()) return Missing(from);
   const std::shared_ptr<File> file = entry->second;
-  if (from != to) file->position = Change(RenameRecord{.file = file->id, .name = to});
+  const auto before = state_->space.names.find(to);
+  if (before != state_->space.names.end() && before->second == file) return IOStatus::OK();
+  if (file->links.empty()) {
+    file->position = Change(RenameRecord{.file = file->id, .name = to});
+  } else {
+    Change(LinkRecord{.file = file->id, .name = to});
+    file->position = Change(UnlinkRecord{.name = from});
+  }
   return IOStatus::OK();
 }
 
@@ -145,7 +186,7 @@ IOStatus FileTable::SyncNames() {
 std::vector<FileInfo> FileTable::All() {
   std::vector<FileInfo> files;
   const std::lock_guard lock(state_->mutex);
-  for (const auto& [name, file] : state_->space.names) files.push_back(*file);
+  for (const auto& [name, file] : state_->space.names) files.emplace_back(*file).name = name;
   return files;
 }
 
@@ -157,9 +198,13 @@ void FileTable::RecordFrom(File* file, std::uint64_t from) {
 
 void FileTable::Describe(std::vector<Record>* records) const {
   for (const auto& [name, file] : state_->space.names) {
+    if (name != file->name) continue;  // a link
     records->emplace_back(CreateRecord{
         .file = file->id, .kind = file->kind, .modified = file->modified, .name = name});
     if (file->recorded > 0) records->emplace_back(RecordOf(*file, 0));
+    for (const std::string& link : file->links) {
+      records->emplace_back(LinkRecord{.file = file->id, .name = link});
+    }
   }
 }
 

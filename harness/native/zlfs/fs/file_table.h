@@ -23,7 +23,15 @@ class FileTable {
   // of a handle locks the state mutex. A deleted file is removed with its last handle.
   IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
   IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
+  // The file is deleted with its last name.
   IOStatus Delete(const std::string& name);
+  // Gives the file one more name. Errors: PathNotFound, "exists", "bad-name".
+  IOStatus Link(const std::string& name, const std::string& link);
+  // Returns how many names the file has.
+  IOStatus CountNames(const std::string& name, std::uint64_t* count);
+  // Returns whether both names are of one file.
+  IOStatus AreOne(const std::string& first, const std::string& second, bool* same);
+  // A file with several names has both for a moment, which a loss of power can make last.
   IOStatus Rename(const std::string& from, const std::string& to);
   IOStatus RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
@@ -32,6 +40,7 @@ class FileTable {
   bool HasFilesBelow(const std::string& directory);
   // Makes all creations, deletions and renames durable.
   IOStatus SyncNames();
+  // Returns a file with several names once for each of them.
   std::vector<FileInfo> All();
 
   // The next three require the state mutex.

@@ -38,6 +38,7 @@ void LogZones::Describe(std::vector<Record>* records) const {
     }
   }
   for (const auto& [name, file] : state_->space.names) {
+    if (name != file->name) continue;  // a link
     for (const std::uint32_t zone : file->log_zones) {
       if (zones_.at(zone).end == 0) records->emplace_back(LogFileRecord{file->id, zone});
     }

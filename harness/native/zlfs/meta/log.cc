@@ -116,6 +116,7 @@ IOStatus MetaLog::WriteGeneration(std::uint32_t zone, const std::vector<Record>&
   zone_ = zone;
   offset_ = 0;
   ++superblock_.generation;
+  superblock_.version = kFormatVersion;
   const std::string superblock = EncodeSuperblock(superblock_);
   std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
   IOStatus status = WriteBlocks(superblock, superblock.size());

@@ -23,10 +23,16 @@ struct Applier {
       space->files.erase(file->id);
     }
   }
-  // Assigns the name to the file and drops the previous file with this name.
+  // Assigns the name to the file. The previous file with this name loses it.
   void Name(const std::shared_ptr<File>& file, const std::string& name) {
-    std::shared_ptr<File> before = std::exchange(space->names[name], file);
-    if (before != nullptr && before != file) Drop(std::move(before));
+    const std::shared_ptr<File> before = std::exchange(space->names[name], file);
+    if (before != nullptr && before != file) Lose(before, name);
+  }
+  // Removes one of the file's names. Drops the file with its last name.
+  void Lose(const std::shared_ptr<File>& file, const std::string& name) {
+    if (file->links.empty()) return Drop(file);
+    if (file->name == name) std::swap(file->name, file->links.back());
+    std::erase(file->links, name);
   }
 
   IOStatus operator()(const StateRecord& r) {
@@ -63,6 +69,7 @@ struct Applier {
     const auto file = space->files.find(r.file);
     if (file == space->files.end()) return Corrupt("rename of missing " + Id(r.file));
     if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " gets the name '" + r.name + "'");
+    if (!file->second->links.empty()) return Corrupt("rename of linked " + Id(r.file));
     space->names.erase(file->second->name);
     Name(file->second, r.name);
     file->second->name = r.name;
@@ -71,6 +78,7 @@ struct Applier {
   IOStatus operator()(const DeleteRecord& r) {
     const auto file = space->files.find(r.file);
     if (file == space->files.end()) return Corrupt("deletion of missing " + Id(r.file));
+    if (!file->second->links.empty()) return Corrupt("deletion of linked " + Id(r.file));
     space->names.erase(file->second->name);
     Drop(file->second);
     return IOStatus::OK();
@@ -78,12 +86,41 @@ struct Applier {
   IOStatus operator()(const RenameDirRecord& r) {
     if (!IsCanonical(r.from) || !IsCanonical(r.to)) return Corrupt("directory name");
     const std::string prefix = r.from + "/";
-    for (auto& [id, file] : space->files) {
-      if (file->deleted || !file->name.starts_with(prefix)) continue;
-      space->names.erase(file->name);
-      file->name = r.to + file->name.substr(r.from.size());
-      if (!space->names.emplace(file->name, file).second) return Corrupt("two files " + file->name);
+    for (const auto& [id, file] : space->files) {
+      if (file->deleted) continue;
+      RETURN_IF_ERROR(Move(file, prefix, r.to, &file->name));
+      for (std::string& link : file->links) RETURN_IF_ERROR(Move(file, prefix, r.to, &link));
     }
+    return IOStatus::OK();
+  }
+  // Replaces the directory in a name of the file, if the name begins with `prefix`.
+  IOStatus Move(const std::shared_ptr<File>& file, const std::string& prefix, const std::string& to,
+                std::string* name) const {
+    if (!name->starts_with(prefix)) return IOStatus::OK();
+    space->names.erase(*name);
+    *name = to + name->substr(prefix.size() - 1);
+    return space->names.emplace(*name, file).second ? IOStatus::OK()
+                                                    : Corrupt("two files " + *name);
+  }
+  IOStatus operator()(const LinkRecord& r) {
+    const auto file = space->files.find(r.file);
+    if (file == space->files.end()) return Corrupt("link to missing " + Id(r.file));
+    if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " gets the name '" + r.name + "'");
+    const auto before = space->names.find(r.name);
+    if (before != space->names.end() && before->second == file->second) {
+      return Corrupt(Id(r.file) + " has the name '" + r.name + "' already");
+    }
+    Name(file->second, r.name);
+    file->second->links.push_back(r.name);
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const UnlinkRecord& r) {
+    const auto entry = space->names.find(r.name);
+    if (entry == space->names.end()) return Corrupt("missing name '" + r.name + "'");
+    const std::shared_ptr<File> file = entry->second;
+    if (file->links.empty()) return Corrupt(Id(file->id) + " loses its last name");
+    space->names.erase(entry);
+    Lose(file, r.name);
     return IOStatus::OK();
   }
   IOStatus operator()(const LogZoneRecord& r) {

@@ -48,6 +48,7 @@ struct FileInfo {
   std::uint64_t id = 0;
   FileKind kind = FileKind::kData;
   std::string name = {};
+  std::vector<std::string> links = {};  // its other names (hard links)
   std::uint64_t modified = 0;
   std::uint8_t lifetime = 0;
   std::uint64_t size = 0;  // sum of the extents' lengths
@@ -124,7 +125,7 @@ struct Namespace {
   std::map<std::string, std::shared_ptr<File>> names;
   std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset of the first piece
 
-  // Called for each file that loses its name. If not set, such files are removed.
+  // Called for each file that loses its last name. If not set, such files are removed.
   std::function<void(const std::shared_ptr<File>&)> gone;
 
   // Errors: "corrupt-record", "corrupt-id".

@@ -112,7 +112,9 @@ std::vector<Record> AllKinds() {
           DeleteRecord{.file = 7},
           RenameDirRecord{.from = "/a", .to = "/z"},
           LogZoneRecord{.zone = 11, .offset = 8192},
-          LogZoneEndRecord{.zone = 11}};
+          LogZoneEndRecord{.zone = 11},
+          LinkRecord{.file = 7, .name = "/z/d"},
+          UnlinkRecord{.name = "/z/c"}};
 }
 
 std::string Encode(const std::vector<Record>& records) {

@@ -215,6 +215,15 @@ struct Changer {
     (*this)("log-file file", &file);
     (*this)("log-file zone", &zone);
   }
+  void operator()(LinkRecord* r) const {
+    auto& [file, name] = *r;
+    (*this)("link file", &file);
+    (*this)("link name", &name);
+  }
+  void operator()(UnlinkRecord* r) const {
+    auto& [name] = *r;
+    (*this)("unlink name", &name);
+  }
   void operator()(TotalsRecord* r) const {
     auto& [collected_bytes, collected_zones, finishes, resets] = *r;
     (*this)("totals collected_bytes", &collected_bytes);
@@ -240,6 +249,9 @@ class Mutation : public testing::Test {
     for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->files().SyncNames());
     ASSERT_OK(volume_->files().Rename("/d/2.sst", "/d/3.sst"));
     volume_->files().RenameDirectory("/d", "/e");
+    ASSERT_OK(volume_->files().Link("/e/3.sst", "/e/5.sst"));
+    ASSERT_OK(volume_->files().Link("/e/3.sst", "/e/6.sst"));
+    ASSERT_OK(volume_->files().Delete("/e/5.sst"));
     ASSERT_OK(volume_->files().SyncNames());
     Write("/e/4.sst", 7000, DataPlacement());
     Write("/e/last.log", 3000, LogPlacement());

@@ -134,6 +134,83 @@ TEST(Volume, Names) {
   }
 }
 
+TEST(Volume, AFileLivesAsLongAsOneOfItsNames) {
+  Rig rig;
+  const std::string content = Content(3, 0, 200000);
+  {
+    const auto volume = rig.Mount();
+    const std::uint64_t empty = volume->Space().live;
+    ASSERT_OK(Put(volume.get(), "/d/a", content));
+    const std::uint64_t live = volume->Space().live;
+    for (const char* link : {"/d/b", "/0", "/c"}) {
+      ASSERT_OK(volume->files().Link("/d/a", link));
+    }
+    EXPECT_EQ(volume->Space().live, live);
+    EXPECT_TRUE(volume->files().Link("/d/a", "/c").IsIOError());  // exists
+    EXPECT_TRUE(volume->files().Link("/x", "/y").IsPathNotFound());
+    EXPECT_TRUE(volume->files().Link("/c", "/c/").IsInvalidArgument());
+    ASSERT_OK(volume->files().Delete("/d/a"));
+    ASSERT_OK(volume->files().SyncNames());
+    EXPECT_EQ(volume->Space().live, live);
+    ASSERT_OK(Put(volume.get(), "/0", "replaces a link"));
+    ASSERT_OK(volume->files().Rename("/c", "/d/b"));  // both are the file: nothing happens
+    ASSERT_OK(volume->files().Rename("/c", "/d/c"));
+    ASSERT_OK(volume->files().RenameDirectory("/d", "/e"));
+    EXPECT_GT(live, empty + content.size() - 1);
+    ASSERT_OK(volume->Close());
+  }
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  for (int mount = 0; mount < 2; ++mount) {  // from records, then from a snapshot
+    const auto volume = rig.Mount();
+    EXPECT_EQ(volume->files().List("/"), (std::vector<std::string>{"0"}));
+    EXPECT_EQ(volume->files().List("/e"), (std::vector<std::string>{"b", "c"}));
+    std::vector<std::string> names;
+    for (const FileInfo& file : volume->files().All()) names.push_back(file.name);
+    EXPECT_EQ(names, (std::vector<std::string>{"/0", "/e/b", "/e/c"}));
+    std::uint64_t count = 0;
+    ASSERT_OK(volume->files().CountNames("/e/c", &count));
+    EXPECT_EQ(count, 2U);
+    bool same = false;
+    ASSERT_OK(volume->files().AreOne("/e/b", "/e/c", &same));
+    EXPECT_TRUE(same);
+    ASSERT_OK(volume->files().AreOne("/e/b", "/0", &same));
+    EXPECT_FALSE(same);
+    for (const char* name : {"/e/b", "/e/c"}) EXPECT_EQ(ReadWhole(volume.get(), name), content);
+    ASSERT_OK(volume->Close());
+  }
+  const auto volume = rig.Mount();
+  ASSERT_OK(volume->files().Delete("/e/b"));
+  EXPECT_EQ(ReadWhole(volume.get(), "/e/c"), content);
+  ASSERT_OK(volume->files().Delete("/e/c"));
+  ASSERT_OK(volume->files().SyncNames());
+  EXPECT_LT(volume->Space().live, content.size());
+}
+
+// The content moves once, and every name finds it.
+TEST(Volume, CollectsTheContentOfLinksOnce) {
+  Policy policy;
+  policy.gc_start_pct = 90;
+  Rig rig(kSmall, policy);
+  const auto volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  // One zone: garbage, then the file.
+  ASSERT_OK(Put(volume.get(), "/garbage", Content(1, 0, 12 * 4096)));
+  const std::string content = Content(3, 0, 12 * 4096);
+  ASSERT_OK(Put(volume.get(), "/a", content));
+  ASSERT_OK(volume->files().Link("/a", "/b"));
+  const std::uint32_t zone = volume->files().All()[0].extents[0].zone;
+  ASSERT_OK(volume->files().Delete("/garbage"));
+  ASSERT_OK(volume->files().SyncNames());
+  const auto linked = [&] { return volume->files().All()[0].extents; };
+  for (int i = 0; i < 50 && linked()[0].zone == zone; ++i) {
+    ASSERT_OK(Put(volume.get(), "/x", Content(4, 0, 4096)));
+  }
+  ASSERT_NE(linked()[0].zone, zone) << "nothing was collected";
+  EXPECT_EQ(volume->files().All()[1].extents, linked());
+  EXPECT_EQ(volume->totals().written[static_cast<std::size_t>(Cause::kGc)].payload, content.size());
+  for (const char* name : {"/a", "/b"}) EXPECT_EQ(ReadWhole(volume.get(), name), content);
+}
+
 TEST(Volume, AnOpenFileOutlivesItsName) {
   Rig rig;
   const auto volume = rig.Mount();
@@ -1039,14 +1116,24 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
-TEST(Metadata, AnOlderFormatIsRefusedByName) {
+// Returns the superblock of a new volume with another format version.
+std::string OfVersion(std::uint32_t version) {
   Rig rig;
-  std::string block = ReadZone(*rig.device, 0, 0, 4096);
   Superblock superblock;
-  ASSERT_OK(DecodeSuperblock(block, &superblock));
-  superblock.version = kFormatVersion - 1;
-  superblock.checksum = 0;
-  EXPECT_ERROR(DecodeSuperblock(EncodeSuperblock(superblock), &superblock), "older-version");
+  EXPECT_OK(DecodeSuperblock(ReadZone(*rig.device, 0, 0, 4096), &superblock));
+  superblock.version = version;
+  return EncodeSuperblock(superblock);
+}
+
+TEST(Metadata, AnOlderFormatIsRefusedByName) {
+  Superblock superblock;
+  EXPECT_ERROR(DecodeSuperblock(OfVersion(kOldestVersion - 1), &superblock), "older-version");
+}
+
+TEST(Metadata, AVolumeOfTheVersionBeforeLinksIsRead) {
+  Superblock superblock;
+  ASSERT_OK(DecodeSuperblock(OfVersion(kOldestVersion), &superblock));
+  EXPECT_EQ(superblock.version, kOldestVersion);
 }
 
 // What RocksDB acknowledges without a sync survives a kill, as on any file system.
