@@ -34,14 +34,14 @@ def load_model(named: str, configs: Path = CONFIGS) -> DriveModel:
     return _load(DriveModel, "models", named, configs)
 
 
-def load_job(named: str, configs: Path = CONFIGS) -> Job:
+def load_job(named: str) -> Job:
     """Return the job ``configs/jobs/<name>.yml``, or the one in ``….yml``. Raises as above."""
-    return _load(Job, "jobs", named, configs)
+    return _load(Job, "jobs", named, CONFIGS)
 
 
-def load_curves(named: str, configs: Path = CONFIGS) -> CurveSet:
+def load_curves(named: str) -> CurveSet:
     """Return the curves ``configs/models/curves/<name>.yml``. Raises as above."""
-    return _load(CurveSet, "models/curves", named, configs)
+    return _load(CurveSet, "models/curves", named, CONFIGS)
 
 
 def scaled(model: DriveModel, capacity: int) -> DriveModel:

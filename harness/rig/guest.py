@@ -23,6 +23,7 @@ from harness.tools.proc import Completed
 _CONSOLE_LINES = 15
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[^\[\]])")
 _TALK_EVERY = 10.0
+_NODES_WITHIN = 60  # seconds
 
 # One line per namespace, after udev has settled: kernel name, serial, nsid, links. Path nodes of
 # multipath heads (nvme0c0n1) are skipped: they have the same serial and nsid, but no node in /dev.
@@ -107,15 +108,15 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
         time.sleep(0.2)
 
 
-def wait_for_devices(running: RigState, timeout: float = 60.0) -> None:
+def wait_for_devices(running: RigState) -> None:
     """Wait until each namespace has its node: sshd can start before the kernel has read the zones.
 
     Raises:
-        TimedOut: the guest does not see all of them within ``timeout`` seconds.
+        TimedOut: the guest does not see all of them within a minute.
     """
     paths = [device.path for device in running.devices]
-    command = f"udevadm wait --settle --timeout={timeout:.0f} {shlex.join(paths)}"
-    done = run(running.rig, command, timeout=2 * timeout, check=False)
+    command = f"udevadm wait --settle --timeout={_NODES_WITHIN} {shlex.join(paths)}"
+    done = run(running.rig, command, timeout=2 * _NODES_WITHIN, check=False)
     if not done.ok:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise TimedOut(f"rig {running.rig} does not see all of its namespaces: {last}")

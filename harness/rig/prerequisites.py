@@ -26,6 +26,7 @@ _RUN = {
     "setpriv": "util-linux",
     "timeout": "coreutils",
 }
+_SUBUID = Path("/etc/subuid")
 
 
 def accelerator(cpuinfo: str, kvm: Path = Path("/dev/kvm")) -> str:
@@ -115,13 +116,13 @@ def check_run(rig: Rig, folder: Path) -> None:
     check_memory(rig.memory + QEMU_MEMORY, f"rig {rig.name}")
 
 
-def _check_unprivileged(subuid: Path = Path("/etc/subuid")) -> None:
+def _check_unprivileged() -> None:
     check_programs({"newuidmap": "uidmap"})
     user = pwd.getpwuid(os.geteuid()).pw_name
-    entries = subuid.read_text().splitlines() if subuid.is_file() else []
+    entries = _SUBUID.read_text().splitlines() if _SUBUID.is_file() else []
     if not any(line.split(":")[0] in (user, str(os.geteuid())) for line in entries):
         raise HostError(
-            f"user {user} has no subordinate ids in {subuid}",
+            f"user {user} has no subordinate ids in {_SUBUID}",
             hint=f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}",
             code="subuid",
         )

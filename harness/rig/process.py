@@ -39,9 +39,9 @@ def identify(pid: int, root: Path = _PROC) -> Process | None:
     return None if fields[0] in "ZX" else Process(pid, int(fields[19]))
 
 
-def alive(process: Process, root: Path = _PROC) -> bool:
+def alive(process: Process) -> bool:
     """Whether this very process still runs."""
-    return identify(process.pid, root) == process
+    return identify(process.pid) == process
 
 
 def stop(process: Process, grace: float = 10.0) -> None:

@@ -94,20 +94,20 @@ def load_inspection(path: Path) -> Inspection:
     return load_record(Inspection, path)
 
 
-def find_campaign(name: str, results: Path = RESULTS) -> CampaignPaths:
-    """Return the paths of a campaign, named by its folder or by its name below ``results``.
+def find_campaign(name: str) -> CampaignPaths:
+    """Return the paths of a campaign, named by its folder or by its name below ``results/``.
 
     Raises:
         UsageError: it does not exist; the hint lists existing campaigns.
     """
-    for root in (Path(name), results / name):
+    for root in (Path(name), RESULTS / name):
         if (root / "plan.json").is_file():
             return CampaignPaths(root)
-    known = sorted(plan.parent.name for plan in results.glob("*/plan.json"))
+    known = sorted(plan.parent.name for plan in RESULTS.glob("*/plan.json"))
     raise UsageError(
         f"no campaign {name!r}: it has no plan.json",
-        hint=f"campaigns under {results}: {', '.join(known)}"
+        hint=f"campaigns under {RESULTS}: {', '.join(known)}"
         if known
-        else f"there are no campaigns under {results}; make one with: zonelab plan",
+        else f"there are no campaigns under {RESULTS}; make one with: zonelab plan",
         code="no-campaign",
     )

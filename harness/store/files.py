@@ -46,9 +46,9 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def descriptor(path: Path | str, flags: int, mode: int = 0o644) -> Iterator[int]:
+def descriptor(path: Path | str, flags: int) -> Iterator[int]:
     """Open a file or a device inside the block."""
-    fd = os.open(path, flags | os.O_CLOEXEC, mode)
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
     finally:
