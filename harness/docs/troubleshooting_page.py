@@ -7,6 +7,7 @@ compares it with the code. Messages and hints are read from the calls that raise
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -200,7 +201,8 @@ def _text(node: ast.expr, texts: Mapping[str, str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    one_gap = re.sub(f"{_GAP}+", _GAP, " ".join(text.split()))
+    return one_gap.replace("|", "\\|").replace("<", "&lt;")
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def _check_core(model: DriveModel, configs: Path) -> None:
     if found is None or found[1].core_failed:
         what = "is not validated" if found is None else "fails"
         raise ConfigError(
-            f"the core of model {model.name} {what}, so its times are of no drive",
+            f"the core of model {model.name} {what}, so its times describe no drive",
             hint="zonelab model list shows which pass",
             code="model",
         )

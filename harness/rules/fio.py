@@ -23,7 +23,7 @@ from harness.workloads.fio_phases import wanted_bytes
     error(
         "fio-short",
         "fio had commands that moved fewer bytes than asked for, or dropped some",
-        "the commands are not of the size that the phase is about",
+        "the commands do not have the size that the phase measures",
     ),
     error(
         "zones-leaked",
@@ -56,7 +56,7 @@ def whole(run: RunFacts) -> Iterator[Issue]:
         "a group of fio's jobs has jobs of different kinds",
         "fio adds up their numbers, and shows the options of the last",
     ),
-    error("fio-error", "a job of fio ended with an error", "its numbers are of a part"),
+    error("fio-error", "a job of fio ended with an error", "its numbers cover a part of the phase"),
     error("fio-version", "the output is of a fio older than 3.30", "its trims reset no zones"),
 )
 def understood(run: RunFacts) -> Iterator[Issue]:

@@ -24,7 +24,7 @@ DIRECT_FLAGS = {
     warning(
         "not-discarded",
         "the conventional device of a bare level takes no discard",
-        "the drive keeps all data of others: writes to fresh space are overwrites",
+        "the drive keeps its old data, so writes to fresh space are overwrites",
     )
 )
 def discarded(run: RunFacts) -> Iterator[Issue]:
