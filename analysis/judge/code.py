@@ -1,6 +1,6 @@
 """Whether different code produced two groups of runs.
 
-Keys are those of a fingerprint. What a run did not record is never held against it.
+Keys are those of a fingerprint. What a run did not record makes no difference.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a planned study can find, from the spread of an earlier campaign's runs.
 
-Few runs know a spread badly (see :mod:`analysis.judge.power`): the numbers are orders of magnitude.
+Few runs determine a spread badly (see :mod:`analysis.judge.power`), so the numbers are orders of
+magnitude.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computes the smallest difference that could be shown, and the repetitions for a given one.
 
-Both take the spread of the recorded runs for the true one. Three runs know it to a factor of 0.5 to
-6.3 only (95 %, chi-square with 2 degrees of freedom). The results are orders of magnitude.
+Both use the spread of the recorded runs as the true one. Three runs determine it only to a factor
+of 0.5 to 6.3 (95 %, chi-square with 2 degrees of freedom). The results are orders of magnitude.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks that levels had the work to do in which they differ.
+"""Checks that levels did the work in which they differ.
 
 Levels look alike while none collects garbage, and while the device still has empty zones.
 """

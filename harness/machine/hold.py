@@ -1,7 +1,7 @@
-"""Exclusive descriptors of devices, kept from the guard's look until a level's tools take over.
+"""Exclusive descriptors of devices, kept from the guard's check until a level's tools open them.
 
-They are read-only: closing one that may write makes udev read the partition table again, during
-which the kernel refuses mkfs. Zonelab writes through a second descriptor of the same node.
+They are read-only: udev reads the partition table again when a writable one is closed, and the
+kernel refuses mkfs meanwhile. Zonelab writes through a second descriptor of the same node.
 """
 
 from __future__ import annotations

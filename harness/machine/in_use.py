@@ -1,7 +1,7 @@
 """Who uses a device: mounts, swap, partitions, holders, a second path, programs, other hosts.
 
-A program that opened the device, its disk or a partition for reading only is no user: its data is
-judged by contents. Neither are readers of the drive's controller, such as smartd. Every opener of
+A program that only reads the device, its disk or a partition is no user: the guard judges the
+contents. Readers of the drive's controller, such as smartd, are no users either. Every opener of
 the namespace's character node is a user: root writes through it whatever the mode is.
 """
 

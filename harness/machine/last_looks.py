@@ -1,6 +1,6 @@
-"""The last looks at devices: held from the guard's check on, and examined before each step.
+"""Holds devices from the guard's check on, and examines them again before each step.
 
-A *step* is destructive. Before it the devices must be as they were behind zonelab's own last write.
+A *step* destroys data. Before it, devices must be as zonelab's own last write left them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records the whole contents of released devices, so that they are known after a restart.
 
-Within one boot the kernel counts every write. Behind a restart only a whole read proves that nobody
-wrote between the samples of a fingerprint.
+Within one boot the kernel counts every write. After a restart, only a whole read proves that
+nothing was written between the samples of a fingerprint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Closures: do two adjacent layers agree? One function per pair (docs/methods.md, "Closures")."""
+"""Closures compare two adjacent layers, one function per pair (docs/methods.md, "Closures")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hung process of an earlier run: noted when the runner ends, looked for at the next start."""
+"""Records a process that hangs when the runner ends, and looks for it at the next start."""
 
 from __future__ import annotations
 
