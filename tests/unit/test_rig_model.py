@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, UsageError
+from harness.levels import LEVELS
 from harness.levels.dm_zoned import DmZoned
 from harness.plan.drive_values import size
 from harness.plan.reference import RIG
@@ -47,19 +48,18 @@ def test_a_zoned_namespace_is_as_long_as_its_zones_and_holds_their_capacity(tmp_
     assert zoned.eui == "0000000000000002"
 
 
-# Machines that studies of levels run on; the others have drives of other geometries
-# (test_geometry.py, test_finish_plan.py).
+# Machines that studies of levels run on: one drive with a conventional namespace and two zoned
+# ones. Others have drives of other shapes (test_geometry.py, test_finish_plan.py).
 STUDIED = [
     name
     for name in model.names()
-    if not name.startswith(("geometry-", "finish")) and model.load(name).nvme
+    if [ns.zoned for ns in model.load(name).namespaces] == [False, True, True]
 ]
 
 
 @pytest.mark.parametrize("name", STUDIED)
 def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
     conventional, zoned, tenants = model.load(name).namespaces
-    assert not conventional.zoned
     assert conventional.capacity == zoned.capacity == tenants.capacity
     for namespace in (zoned, tenants):
         assert namespace.zones is not None
@@ -71,6 +71,10 @@ def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
         assert (namespace.capacity == namespace.length) is whole
         limits = 0 if name in {"dm-zap", "dm-zoned"} else 14  # which they ignore
         assert namespace.max_active == namespace.max_open == limits
+
+
+def test_the_default_rig_is_one_of_them() -> None:
+    assert {"nvme", "debian12", *LEVELS} & {*model.names()} <= {*STUDIED}
 
 
 def test_the_rig_of_dm_zoned_has_room_for_its_slice() -> None:
