@@ -47,7 +47,7 @@ class RawDevice(Level):
         try:
             programs.program(zoneprobe.PROGRAM)
         except HostError as error:
-            return Reason(error.code, error.message, error.hint)
+            return Reason.of(error)
         if not device.zoned:
             return Reason("not-zoned", f"{device.path} has no zones", "name a zoned one")
         if (device.zones or 0) < _MIN_ZONES:

@@ -89,7 +89,7 @@ class ZenFs(Level):
         try:
             zenfs.tool()
         except HostError as error:
-            return Reason(error.code, error.message, error.hint)
+            return Reason.of(error)
         return self._probe_device(device)
 
     def probe_program(self, program: Path, name: str) -> Reason | None:

@@ -24,7 +24,7 @@ def probe_db_bench(program: Path) -> Reason | None:
             )
         ended = zenfs.probe(program, plugin)
     except ZonelabError as error:
-        return Reason(error.code, error.message, error.hint)
+        return Reason.of(error)
     if ended is None:
         return None
     if plugin is None and own is None:
@@ -53,7 +53,7 @@ def probe_plugin(program: Path) -> Reason | None:
     try:
         same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
     except ZonelabError as error:
-        return Reason(error.code, error.message, error.hint)
+        return Reason.of(error)
     if same:
         return None
     return Reason(

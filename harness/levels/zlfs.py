@@ -97,7 +97,7 @@ class Zlfs(Level):
             native.program(zlfs.PROGRAM)
             native.library(zlfs.LIBRARY)
         except HostError as error:
-            return Reason(error.code, error.message, error.hint)
+            return Reason.of(error)
         return _probe_zones(device)
 
     def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002
@@ -108,7 +108,7 @@ class Zlfs(Level):
         try:
             ours, its = ldd.rocksdb(native.library(zlfs.LIBRARY)), ldd.rocksdb(program)
         except ZonelabError as error:
-            return Reason(error.code, error.message, error.hint)
+            return Reason.of(error)
         if ours is not None and ours == its:
             return None
         return Reason(

@@ -79,6 +79,6 @@ def reason_of(error: Exception) -> Reason:
     if isinstance(error, Infeasible):
         return error.reason
     if isinstance(error, ZonelabError):
-        return Reason(error.code, error.message, error.hint)
+        return Reason.of(error)
     text = f"{type(error).__name__}: {error}"
     return Reason("internal", text, "see raw/traceback.txt; report it")

@@ -119,14 +119,14 @@ def _source(
             started.begin()
             source = started
         except ZonelabError as error:
-            record.untraced = Reason(error.code, error.message, error.hint)
+            record.untraced = Reason.of(error)
         if source is None:
             try:
                 buffer = tracer.start_tracefs(watched, host.tracing)
                 stack.enter_context(cleaned(buffer.stop, although_hung=True))
                 source = buffer
             except ZonelabError as error:
-                record.untraced = record.untraced or Reason(error.code, error.message, error.hint)
+                record.untraced = record.untraced or Reason.of(error)
         record.tracing["tracing"] = {
             "source": source.name if source else "none",
             "without_bpftrace": record.untraced.message if record.untraced else "",

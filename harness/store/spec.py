@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NewType, Self
 
+from harness.errors import ZonelabError
 from harness.store.codec import SCHEMA_VERSION
 
 Bytes = NewType("Bytes", int)
@@ -72,6 +73,11 @@ class Reason:
     code: str  # machine-readable, kebab-case, stable across releases
     message: str  # one line for people
     hint: str = ""  # what to type or change; may be empty
+
+    @classmethod
+    def of(cls, error: ZonelabError) -> Self:
+        """Return an error as a reason."""
+        return cls(error.code, error.message, error.hint)
 
 
 @dataclass(frozen=True, slots=True)
