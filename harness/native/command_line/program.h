@@ -79,9 +79,12 @@ inline void AddPolicies(CLI::App* command, zlfs::OptionMap* policies,
     const std::string name(field.name);
     std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
+    std::string what(field.what);
+    for (const std::string_view word : field.words) {
+      what.append(word == field.words.front() ? ": " : ", ").append(word);
+    }
     command->add_option_function<std::string>(
-        flag, [policies, name](const std::string& value) { (*policies)[name] = value; },
-        std::string(field.what));
+        flag, [policies, name](const std::string& value) { (*policies)[name] = value; }, what);
   }
 }
 

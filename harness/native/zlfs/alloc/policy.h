@@ -39,7 +39,7 @@ inline constexpr std::string_view kSwitchNames[] = {"off", "on"};
 // A named field of Policy: a number in a range, or one of a list of words.
 struct PolicyField {
   std::string_view name;
-  std::string_view what;  // description and default
+  std::string_view what;  // description and default; programs print the words after it
   std::uint8_t Policy::*value;
   std::uint8_t least;
   std::uint8_t most;
@@ -52,12 +52,12 @@ inline constexpr PolicyField kPolicyFields[] = {
      100},
     {"gc_start_pct", "collect when less than this share of the zones is empty (5)",
      &Policy::gc_start_pct, 1, 90},
-    {"on_active_limit", "share, finish or wait (share)", &Policy::on_active_limit, 0,
+    {"on_active_limit", "at the limit of active zones (share)", &Policy::on_active_limit, 0,
      std::size(kOnActiveLimitNames) - 1, kOnActiveLimitNames},
-    {"gc_victim", "garbage or cost-benefit (garbage)", &Policy::gc_victim, 0,
+    {"gc_victim", "zone that is collected first (garbage)", &Policy::gc_victim, 0,
      std::size(kVictimNames) - 1, kVictimNames},
-    {"gc", "on or off (on)", &Policy::gc, 0, 1, kSwitchNames},
-    {"lifetimes", "on or off (on)", &Policy::lifetimes, 0, 1, kSwitchNames},
+    {"gc", "collect garbage (on)", &Policy::gc, 0, 1, kSwitchNames},
+    {"lifetimes", "honour write-lifetime hints (on)", &Policy::lifetimes, 0, 1, kSwitchNames},
     {"max_active", "zones that may be active at once, 0: all that the device allows (0)",
      &Policy::max_active, 0, 255}};
 

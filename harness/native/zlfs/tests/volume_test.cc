@@ -249,12 +249,13 @@ TEST(Volume, ALogSyncCostsOneWriteAndOneFlush) {
 }
 
 // Files of mixed lifetimes at 90 % utilisation, long enough to write the device several times.
-class FullVolume : public testing::TestWithParam<std::tuple<const char*, Victim, OnActiveLimit>> {};
+class FullVolume
+    : public testing::TestWithParam<std::tuple<const char*, std::size_t, OnActiveLimit>> {};
 
 TEST_P(FullVolume, KeepsRunningAndLosesNothing) {
   const auto& [shape, victim, on_limit] = GetParam();
   Policy policy;
-  policy.gc_victim = victim;
+  policy.gc_victim = static_cast<std::uint8_t>(victim);
   policy.on_active_limit = on_limit;
   policy.finish_remaining_pct = on_limit == OnActiveLimit::kFinish ? 5 : 0;
   Rig rig(shape, policy);
@@ -305,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("zones=200&zone_size=128K&zone_capacity=96K&max_active=8",
                                      "zones=120&zone_size=256K&max_active=14&block_size=512",
                                      "zones=150&zone_size=128K"),
-                     testing::Values(Victim::kGarbage, Victim::kCostBenefit),
+                     testing::Range<std::size_t>(0, std::size(kVictimNames)),
                      testing::Values(OnActiveLimit::kShare, OnActiveLimit::kFinish)));
 
 TEST(Volume, IsFullCleanlyAndOpensAgain) {
