@@ -19,7 +19,7 @@ ZLFS = Path(__file__).parents[2] / "harness/native/zlfs"
 @pytest.mark.parametrize(
     ("level", "option", "value", "accepted"),
     [
-        ("zlfs", "gc_victim", "nonsense", "one of garbage, cost-benefit"),
+        ("zlfs", "on_active_limit", "nonsense", "one of share, finish, wait"),
         ("zlfs", "finish_remaining_pct", 400, "a whole number, 0 to 100"),
         ("zlfs", "gc", "maybe", "on or off"),
         ("zlfs", "gc", 1, "on or off"),
