@@ -110,7 +110,7 @@ build/native-test:
 
 build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
-	@cmake --build $@ -j2 --target all zonemodel >/dev/null
+	@cmake --build $@ -j2 >/dev/null
 
 # For runs on this machine. Without root, the packages of requirements/apt/native.txt must be there.
 build/native-installed:

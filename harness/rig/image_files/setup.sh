@@ -17,7 +17,7 @@ if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
     -DCMAKE_INSTALL_PREFIX=/usr/local/lib/zonelab/native
   # The installed programs, and the tests that need zones of a kernel or a machine to reset.
   cmake --build /usr/src/zonelab/build --parallel 2 \
-    --target coldfill kvmix zlfs zlfs_tool zoneprobe zoneblk zlfs_zoned_test zlfs-torture
+    --target coldfill kvmix zlfs zlfs_tool zoneprobe zoneblk zonemodel zlfs_zoned_test zlfs-torture
   cmake --install /usr/src/zonelab/build
   install -D -t /usr/local/lib/zonelab/native/test \
     /usr/src/zonelab/build/zlfs/zlfs_zoned_test /usr/src/zonelab/build/zlfs/crash/zlfs-torture
