@@ -184,7 +184,7 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
 
 
 def _plan(arguments: argparse.Namespace, configs: Path) -> int:
-    from harness.plan import load, show  # noqa: PLC0415
+    from harness.plan import load, media, show  # noqa: PLC0415
     from harness.plan.cells import cells_of  # noqa: PLC0415
     from harness.plan.expand import expand, part_of  # noqa: PLC0415
     from harness.plan.requirements import check_programs  # noqa: PLC0415
@@ -195,6 +195,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         raise UsageError("no study named", hint=load.nearest("", load.names("studies", configs)))
     settings = _settings(arguments)
     study, workload = load.load_study(arguments.study, configs, settings)
+    study = media.resolved(study, configs)
     if arguments.levels is not None:
         study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
     if arguments.for_rig or arguments.rigs:

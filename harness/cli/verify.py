@@ -11,7 +11,7 @@ from harness.cli.output import add_different_code, add_format, add_slower, print
 from harness.errors import ExitCode, HostError, UsageError
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
-from harness.verify import agreement, recompute, signed_root, unchecked
+from harness.verify import agreement, media_again, recompute, signed_root, unchecked
 
 SUMMARY = "check a campaign: checksums, schemas, completeness, claims"
 GROUP = "users"
@@ -88,8 +88,9 @@ def problems(campaign: CampaignPaths) -> tuple[list[str], list[str]]:
         *overview.problems(campaign),
         *agreement.problems(campaign),
         *recompute.problems(campaign),
+        *media_again.problems(campaign),
     ]
-    notes = unchecked.notes(campaign)
+    notes = [*unchecked.notes(campaign), *media_again.notes(campaign)]
     try:
         from harness.cli import verify_plan  # noqa: PLC0415 - not in the runner
     except ImportError:

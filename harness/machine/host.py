@@ -27,6 +27,7 @@ from harness.observe.kmsg import KernelLog
 from harness.observe.sampler import SampledSeries
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.tracing.tracer import TraceSource
+from harness.observe.tracing.write_recorder import Recorder, WriteRecorder
 from harness.observe.zone_states import ZoneCounter, ZoneStates
 from harness.store.files import descriptor
 from harness.store.ledger import Completions, Witness
@@ -113,6 +114,14 @@ class Host:
     def trace_source(self, devices: Sequence[Device]) -> TraceSource | None:  # noqa: ARG002
         """Return what counts the commands of these devices itself; null: tracing must do it."""
         return None
+
+    def record_writes(self, device: Device, folder: Path) -> Recorder:
+        """Start to record the commands of a conventional device; ``folder`` gets the trace.
+
+        Raises:
+            ZonelabError: they cannot be traced.
+        """
+        return WriteRecorder(self.sysfs, device, self.tracing, folder)
 
     def media(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes that the drives wrote to their media; null if they do not report it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.plan import bare, devices, tenant_runs
+from harness.plan import bare, devices, media, tenant_runs
 from harness.plan.bare import Work
 from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, cold_spec, measure
 from harness.plan.factors import apply_factors, with_options
@@ -198,6 +198,7 @@ def _cell(
         tracing=TracingMode(study.tracing),
         memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
         infeasible=work.infeasible,
+        media_model=media.model_of(study, level.name, placed.conventional),
     )
     if able:
         check_memory(study.memory_limit, inspection.host, template)

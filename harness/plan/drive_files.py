@@ -11,7 +11,7 @@ import yaml
 
 from harness.errors import ConfigError
 from harness.plan.curve_models import CurveSet
-from harness.plan.drive_models import DriveModel
+from harness.plan.drive_models import DriveModel, Ftl
 from harness.plan.drive_values import nanoseconds, size
 from harness.plan.fields import Model
 from harness.plan.job_models import Job
@@ -52,13 +52,7 @@ def scaled(model: DriveModel, capacity: int) -> DriveModel:
     Raises:
         ConfigError: the drive has no conventional namespace, or the capacity no whole map units.
     """
-    ftl, flash = model.ftl, model.flash
-    if ftl is None:
-        raise ConfigError(
-            f"model {model.name} has no conventional namespace",
-            hint="name a model with ftl, as conventional-7op",
-            code="model",
-        )
+    ftl, flash = conventional(model), model.flash
     if capacity <= 0 or capacity % size(ftl.map_unit.value):
         raise ConfigError(
             f"{capacity} B are no whole number of map units of {ftl.map_unit.value}",
@@ -80,6 +74,17 @@ def scaled(model: DriveModel, capacity: int) -> DriveModel:
     }
     data["flash"]["erase"] = _scaled_to(capacity, f"{int(erase)}ns")
     return build(DriveModel, data, f"{model.name} scaled to {capacity} B")
+
+
+def conventional(model: DriveModel) -> Ftl:
+    """Return the conventional namespace of a drive; ConfigError if it has none."""
+    if model.ftl is None:
+        raise ConfigError(
+            f"model {model.name} has no conventional namespace",
+            hint="name a model with ftl, as conventional-7op",
+            code="model",
+        )
+    return model.ftl
 
 
 def resized(model: DriveModel, capacity: int) -> DriveModel:

@@ -10,6 +10,7 @@ from typing import Any
 from harness import __version__
 from harness.errors import ConfigError
 from harness.machine import code
+from harness.plan import media
 from harness.plan.cells import Cell, cells_of
 from harness.plan.host_changes import device_facts
 from harness.plan.hosts import differences
@@ -40,6 +41,7 @@ def expand(
         ConfigError: a level is unknown, or the study does not fit a host's device.
     """
     plans = []
+    study = media.resolved(study)
     study_digest = digest(study, workload, () if rig else hosts)
     rigs = tuple(study.rigs) if rig else ()
     definition = definition_of(study, workload)

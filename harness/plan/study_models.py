@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from harness.metrics.catalogue import CATALOGUE
+from harness.plan.drive_models import DriveModel
 from harness.plan.fields import FieldError, Flag, Model, Name, Seconds, Share, Size
 from harness.plan.level_entry import LevelEntry
 from harness.plan.mix_models import TenantMix
@@ -46,6 +47,9 @@ class Study(Model):
 
     ``twin`` repeats the first cell of the baseline: the pair sets the noise floor.
 
+    ``media_model`` names a conventional drive of configs/models, which counts M of a conventional
+    device without a counter of its own.
+
     ``without_kvm`` names the study that ``make study`` runs instead on machines without KVM,
     ``on_rigs`` the one that it runs instead on every rig.
     """
@@ -72,6 +76,7 @@ class Study(Model):
     limit_time: Seconds | None = None
     limit_bytes: Size | None = None
     memory_limit: Size | None = None
+    media_model: Name | DriveModel | None = None
     without_kvm: Name | None = None
     on_rigs: Name | None = None
 
@@ -89,6 +94,10 @@ class Study(Model):
         if self.mix is not None and self.memory_limit is not None:
             raise FieldError(
                 "a study with a mix has no memory_limit", hint="set the limits of the tenants"
+            )
+        if self.mix is not None and self.media_model is not None:
+            raise FieldError(
+                "a study with a mix has no media_model", hint="it counts M of runs without tenants"
             )
         if (self.contrast == "mix") != (self.mix is not None):
             raise FieldError("contrast is mix if, and only if, the study has a mix")

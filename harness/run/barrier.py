@@ -53,6 +53,8 @@ def take(context: RunContext, running: RunningLevel, name: str, cold: int) -> Ba
     running.level.sync(running.up)
     for _ in range(_BARRIER_TRIES):
         disks, settled = _settle(context, running)
+        if running.recording is not None:
+            running.recording.mark(name, context.host.monotonic())
         barrier, after = _read(context, running, name, disks, settled=settled, cold=cold)
         if not settled or _writes(after) == _writes(disks):
             return barrier

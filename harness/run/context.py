@@ -20,6 +20,7 @@ from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
 from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import ProgressPublisher
+from harness.run.recording import Recording
 from harness.store.ledger import SeriesMark
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, RunSpec
@@ -78,7 +79,7 @@ class RunningLevel:
     """A level that is up. ``began`` is the start of the run on the monotonic clock.
 
     ``tools`` is shared by the tenants of a run, because they can share a device. ``marks`` returns
-    what the run's sampled series hold now.
+    what the run's sampled series hold now. ``recording`` is of the conventional device.
     """
 
     level: Level
@@ -90,6 +91,7 @@ class RunningLevel:
     tracer: PhaseTracer | None = None
     tools: ToolReads = field(default_factory=ToolReads)
     marks: Callable[[], Mapping[str, SeriesMark]] = dict
+    recording: Recording | None = None
 
     @property
     def zoned_name(self) -> str | None:

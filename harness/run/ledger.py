@@ -12,7 +12,7 @@ from harness.levels.level import LevelUsage
 from harness.nulls import difference, total
 from harness.observe.tracing.zone_history import Traced, traced
 from harness.rules.facts import PhaseFacts
-from harness.run import closures
+from harness.run import closures, modelled_media
 from harness.run.closures import PhaseOutput
 from harness.store.ledger import (
     COLD,
@@ -24,6 +24,7 @@ from harness.store.ledger import (
     OwnCounts,
     Snapshot,
 )
+from harness.store.media import ModelledMedia
 from harness.workloads import loads_database
 from harness.workloads.load_program import BareCounts
 
@@ -38,11 +39,15 @@ _NOTHING = OwnCounts({}, {}, {}, finishes=0, resets=0, space={}, metadata_zones=
 
 @dataclass(frozen=True, slots=True)
 class BarrierSnapshot:
-    """Counters at a barrier. ``allocated`` is A by zone in bytes; null if no zones are used."""
+    """Counters at a barrier. ``allocated`` is A by zone in bytes; null if no zones are used.
+
+    ``modelled`` has M of the conventional device by a model; null without one.
+    """
 
     counters: Snapshot
     usage: LevelUsage
     allocated: tuple[int, ...] | None
+    modelled: ModelledMedia | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,9 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
         seen = None
     pad = _pad(own, seen)
     media = closures.media(before.counters, last)
+    played = (before.modelled, after.modelled)
+    taken = modelled_media.closure(before.counters, last, *played)
+    programmed = modelled_media.programmed(*played, taken)
     gc = (
         own.payload.get("gc", 0) if own else difference(before.usage.gc_bytes, after.usage.gc_bytes)
     )
@@ -183,8 +191,13 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
         overhead=own.payload.get("metadata", 0) + sum(own.filling.values()) if own else None,
         pad=pad,
         finishes=_by_cause(own.finishes_by) if own and own.finishes_by else None,
-        media=media or _modelled(last.zoned, submitted, pad),
-        media_source=_media_source(last, measured=bool(media), own=own, pad=pad),
+        media=media or _modelled(last, submitted, pad, programmed),
+        media_source=modelled_media.source(
+            _media_source(last, measured=bool(media), own=own, pad=pad),
+            None if media else after.modelled,
+            programmed,
+            zoned=bool(last.zoned),
+        ),
         allocated=sum(after.allocated) if after.allocated is not None else None,
         live=last.cold_bytes + last.database_bytes,
         space=after.usage.own.space if after.usage.own else _zone_space(after, seen),
@@ -197,6 +210,7 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
             *closures.level_to_driver(level, own, before.counters, last),
             *closures.kernel_to_driver(before.counters, last),
             *closures.kernel_to_device(before.counters, last),
+            *taken,
             *_space(level, after),
         ),
     )
@@ -214,13 +228,17 @@ def _by_cause(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _modelled(
-    zoned: str, submitted: Mapping[str, int], pad: Mapping[str, int] | None
+    last: Snapshot,
+    submitted: Mapping[str, int],
+    pad: Mapping[str, int] | None,
+    programmed: int | None,
 ) -> dict[str, int | None]:
-    """Return M by device; unknown for a conventional drive, so that it never looks free."""
-    return {
-        name: size + sum(pad.values()) if name == zoned and pad is not None else None
-        for name, size in submitted.items()
-    }
+    """Return M by device: H + P of zones, of a conventional drive only what a model programmed.
+
+    Null is unknown, so that a drive never looks free.
+    """
+    zones = submitted[last.zoned] + sum(pad.values()) if last.zoned and pad is not None else None
+    return {name: zones if name == last.zoned else programmed for name in submitted}
 
 
 def _media_source(

@@ -21,6 +21,7 @@ from harness.run.context import RunContext, RunningLevel, ToolReads
 from harness.run.ending import Ending, and_then, of_error, reason_of
 from harness.run.measure import Measurement
 from harness.run.phase import Infeasible
+from harness.run.recording import recording, stopped
 from harness.run.result_builder import ResultBuilder
 from harness.run.slices import mapped
 from harness.run.tenant import RunningTenant, has_devices_alone, tenants_of
@@ -123,8 +124,11 @@ class Life:
         """Return how the run ended. The guard allows its devices, and they are held."""
         devices, c = self._claim.devices, self._context
         try:
+            campaign = c.paths.campaign(self._spec.campaign)
+            self._record.recording = recording(c.host, campaign, self._spec)
             with (
                 full_disk_is_clear(self._writer.path),
+                stopped(self._record.recording),
                 self._claim.held(),
                 schedulers(c.host, c.paths, c.stop, devices, self._spec.scheduler),
             ):
@@ -314,6 +318,7 @@ class Life:
             self._record.began,
             tracer,
             self._tools,
+            recording=self._record.recording,
         )
         self._joined.append(tenant)
 

@@ -19,6 +19,7 @@ from harness.rules.facts import RunFacts
 from harness.run import judging, programs, run_metrics, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
+from harness.run.recording import Recording, with_media
 from harness.run.tenant import RunningTenant
 from harness.store import checksums, packed
 from harness.store.ledger import Ledger
@@ -47,6 +48,7 @@ class ResultBuilder:
         self.findings: tuple[Issue, ...] = ()
         self.untraced: Reason | None = None
         self.together = TenantFacts()
+        self.recording: Recording | None = None
         self._clock_jump = 0.0
         self._log_lines: int | None = None
         self._log_digest: str | None = None
@@ -99,6 +101,10 @@ class ResultBuilder:
         status = ending.status
         # Judging takes seconds on a slow host, and is no part of the run.
         frame = self._frame(ending)
+        if self.recording is not None:
+            played, (plain,) = self.recording.store(writer), tenants
+            names = [facts.spec.name for facts in plain.facts]
+            plain.snapshots = with_media(plain.snapshots, names, played)
         log = self._read_kernel_log()
         writer.write("raw/kernel.log", log or "")
         self._log_lines = None if log is None else log.count("\n")

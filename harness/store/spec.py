@@ -316,6 +316,14 @@ class TenantSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class MediaModel:
+    """A modelled conventional drive that plays what a run wrote to a real one (docs/model.md)."""
+
+    name: str  # with a digest of its parameters, as modelled drives are named
+    parameters: Mapping[str, Any]  # input of the program zonemodel
+
+
+@dataclass(frozen=True, slots=True)
 class RunSpec:
     """``run.json``: one run, complete; the runner needs nothing else."""
 
@@ -345,6 +353,7 @@ class RunSpec:
     memory_limit: Bytes | None = None  # of the load program and its page cache; null: none
     infeasible: Reason | None = None  # why the setting cannot hold the data: a result, not run
     tenants: tuple[TenantSpec, ...] = ()  # empty: a run of one workload
+    media_model: MediaModel | None = None  # counts M of the conventional device; null: none does
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

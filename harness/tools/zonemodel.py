@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ConfigError, ToolFailed
+from harness.store.media import MediaInterval
 from harness.tools import native, proc
 
 PROGRAM = "zonemodel"
@@ -33,6 +34,11 @@ class Played:
     document: Mapping[str, Any]  # the program's output
 
 
+def program() -> Path:
+    """Return the program; HostError if it is not installed."""
+    return native.program_or_built(PROGRAM, _BUILT)
+
+
 def argv(executable: Path, model: Path, jobs: Path, threads: int) -> list[str]:
     """Return the argument list. ``jobs`` is a file with an array of jobs."""
     files = ["--model", str(model), "--job", str(jobs)]
@@ -49,14 +55,53 @@ def run(
         ConfigError: the program refuses the model or a job.
         ToolFailed: the program failed or printed unexpected output.
     """
-    executable = native.program_or_built(PROGRAM, _BUILT)
+    executable = program()
     with tempfile.TemporaryDirectory(prefix="zonelab-model-") as folder:
         files = Path(folder, "model.json"), Path(folder, "jobs.json")
         for file, data in zip(files, (model, jobs), strict=True):
             file.write_text(json.dumps(data), encoding="utf-8")
         done = proc.run(argv(executable, *files, threads), timeout=_TIMEOUT_SECONDS, check=False)
+    return parse(_stdout(done))
+
+
+def play_writes(model: Mapping[str, Any], files: Sequence[Path]) -> list[tuple[MediaInterval, ...]]:
+    """Play files of recorded writes in their order on one conventional drive in steady state.
+
+    Returns the intervals of each file, the last one without a mark.
+
+    Raises:
+        HostError: the program is not installed.
+        ConfigError: the program refuses the model or a file.
+        ToolFailed: the program failed or printed unexpected output.
+    """
+    done = proc.run(
+        [program(), "media", "--model", "-", *files],
+        timeout=_TIMEOUT_SECONDS,
+        stdin=json.dumps(model),
+        check=False,
+    )
+    return _intervals(_stdout(done))
+
+
+def _intervals(stdout: str) -> list[tuple[MediaInterval, ...]]:
+    document = native.document(PROGRAM, _SCHEMA_VERSION, stdout)
+    names = ("written", "zeroed", "discarded", "programmed", "collected")
+    try:
+        return [
+            tuple(
+                MediaInterval(str(one["mark"]), *(native.whole(one[name]) for name in names))
+                for one in file
+            )
+            for file in document["files"]
+        ]
+    except (KeyError, TypeError):
+        raise native.foreign(PROGRAM, stdout) from None
+
+
+def _stdout(done: proc.Completed) -> str:
+    """Return what the program printed; ConfigError and ToolFailed as for ``run``."""
     if done.ok:
-        return parse(done.stdout)
+        return done.stdout
     message, hint = native.complaint(PROGRAM, done)
     if done.exit_code == _BAD_INPUT:
         raise ConfigError(message, hint=hint or "see docs/model.md", code="model")

@@ -17,11 +17,14 @@ from harness.observe.zone_reports import Zone, ZoneCounts
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
 from harness.run.phase_files import LOG_TAIL
+from harness.run.recording import with_media
 from harness.run.tenant import phases_of, prefixed
 from harness.store import packed
 from harness.store.codec import decode
-from harness.store.files import load_record, read_json
+from harness.store.files import load_record, parse_json, read_json, to_record
 from harness.store.ledger import Snapshot
+from harness.store.media import NAME as MEDIA
+from harness.store.media import MediaRecord
 from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
@@ -75,7 +78,22 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
     in_window = any(phase.role is PhaseRole.MEASURED for phase in own)
     if tenant.name and not in_window and (raw / f"{start}.counters.json").is_file():
         snapshots[-1] = read_barrier(raw, start)[0]  # the window's barrier, before a failed start
+    played = read_media(raw.parent)
+    if played is not None:
+        snapshots = with_media(snapshots, [one.spec.name for one in facts], played)
     return StoredTenant(tuple(snapshots), tuple(facts), filled, skip)
+
+
+def read_media(folder: Path) -> MediaRecord | None:
+    """Return what a modelled drive did behind a run; null: it has none.
+
+    Raises:
+        ConfigError: the record is damaged.
+    """
+    content = packed.text(folder / MEDIA)
+    if not content:
+        return None
+    return to_record(MediaRecord, parse_json(content, folder / MEDIA), folder / MEDIA)
 
 
 def read_barrier(raw: Path, name: str) -> tuple[BarrierSnapshot, Sequence[Zone]]:

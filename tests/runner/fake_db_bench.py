@@ -146,6 +146,9 @@ fields[5] = str(int(fields[5]) + READ // 512)
 fields[9] = str(int(fields[9]) + WRITTEN // 512)
 lines[target] = " ".join(fields)
 (root / "proc" / "diskstats").write_text("\n".join(lines) + "\n")
+if target == 0 and not (root / "untraced").exists():
+    with (root / "commands").open("a") as commands:  # as the kernel would trace the write
+        commands.write(f"{time.monotonic_ns()} 0 {WRITTEN // 512} 0\n")
 if not baseline:
     (root / "zones.json").write_text(json.dumps({"0": 4096, "1": 6 << 20, "2": 1 << 20}))
 # On a fast machine this program ends before the time that its output claims.

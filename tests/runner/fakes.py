@@ -9,18 +9,21 @@ import errno
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.errors import ToolFailed
+from harness.errors import HostError, ToolFailed
 from harness.levels.level import FillCallback, Level, LevelContext, LevelUp, LevelUsage
 from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
 from harness.observe.openers import Node
 from harness.observe.reservations import Reservation
 from harness.observe.sysfs import Sysfs
+from harness.observe.tracing.write_recorder import Recorder
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
+from harness.store.write_records import Command, Kind
 
 MIB = 1 << 20
 ZONES, ZONE_SIZE, ZONE_CAPACITY = 16, 8 * MIB, 6 * MIB
@@ -146,6 +149,11 @@ class FakeHost(Host):
             file.truncate(0)
             file.truncate(device.size)
 
+    def record_writes(self, device: Device, folder: Path) -> Recorder:
+        if (self.root / "no-tracing").exists():
+            raise HostError("commands cannot be traced: no tracefs", code="tracing-missing")
+        return FakeRecorder(self.root / "commands")
+
     def pause(self, seconds: float) -> None:
         self.pauses += 1
 
@@ -196,6 +204,25 @@ class FakeHost(Host):
 
     def drive_capacity(self, name: str) -> int | None:
         return None
+
+
+class FakeRecorder:
+    """Reads the commands that fake_db_bench.py notes beside the counters that it raises."""
+
+    def __init__(self, file: Path) -> None:
+        self.seconds = 0.25
+        self.refused: list[Command] = []
+        self._file = file
+        file.touch()
+        self._before = len(file.read_text().splitlines())
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+    def commands(self) -> Iterator[Command]:
+        for line in self._file.read_text().splitlines()[self._before :]:
+            moment, sector, sectors, kind = map(int, line.split())
+            yield Command(moment, sector, sectors, Kind(kind))
 
 
 class FakeLevel(Level):

@@ -1,0 +1,55 @@
+"""Modelled drives that count M of a study's conventional devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.levels import LEVELS
+from harness.plan import drive_files
+from harness.plan.drive_values import size
+from harness.plan.load import CONFIGS
+from harness.plan.study_models import Study
+from harness.store.spec import Device, DeviceKind, MediaModel
+
+
+def resolved(study: Study, configs: Path = CONFIGS) -> Study:
+    """Return the study with the content of the model that it names.
+
+    Raises:
+        ConfigError: there is no such model, or it is of no conventional drive.
+    """
+    named = study.media_model
+    if not isinstance(named, str):
+        return study
+    model = drive_files.load_model(named, configs)
+    drive_files.conventional(model)
+    return study.model_copy(update={"media_model": model})
+
+
+def model_of(study: Study, level: str, device: Device | None) -> MediaModel | None:
+    """Return the study's model as a drive of a device's size; None if the runs need none.
+
+    A modelled drive counts M itself.
+
+    Raises:
+        ConfigError: the model cannot have this size.
+    """
+    named = resolved(study).media_model
+    module = LEVELS.get(level)
+    if named is None or isinstance(named, str) or device is None or module is None:
+        return None
+    if not module.needs_conventional or device.kind is DeviceKind.MODELLED:
+        return None
+    unit = size(drive_files.conventional(named).map_unit.value)
+    scaled = drive_files.scaled(named, -(-device.size // unit) * unit)
+    return MediaModel(drive_files.served_name(scaled), _values(drive_files.program_input(scaled)))
+
+
+def _values(data: Any) -> Any:
+    """Return numbers without their origins and sources."""
+    if not isinstance(data, dict):
+        return data
+    if data.keys() == {"value", "origin", "source"}:
+        return data["value"]
+    return {name: _values(value) for name, value in data.items()}

@@ -1,0 +1,89 @@
+"""``raw/media.json``: what a modelled drive would have written to its medium during a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.nulls import total
+from harness.store.codec import SCHEMA_VERSION
+
+NAME = "raw/media.json"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaInterval:
+    """Bytes up to a barrier. ``programmed`` and ``collected`` are null if nothing was played."""
+
+    mark: str  # name of the barrier; '' after the last one
+    written: int  # by write commands
+    zeroed: int  # by write-zeroes commands
+    discarded: int
+    programmed: int | None = None  # M: pages of the host, and collected ones
+    collected: int | None = None  # copied by the drive
+    failed: int = 0  # of writes and write zeroes that the device refused: not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRecord:
+    """The commands to the conventional device of a run, played after those of earlier runs."""
+
+    device: str  # kernel name of the conventional device
+    model: str  # name of the model
+    earlier: tuple[str, ...]  # runs whose commands the drive took before, in order
+    problem: str  # why M is unknown; '' if it is known
+    intervals: tuple[MediaInterval, ...]  # up to each barrier, and after the last one; () if unread
+    counted: int  # bytes that the kernel counted as written over all intervals
+    recorder_seconds: float  # CPU time of copying the trace
+    schema_version: int = SCHEMA_VERSION  # of this file
+
+    @property
+    def file(self) -> str:
+        """The recorded commands, in the run's directory."""
+        return file_of(self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledMedia:
+    """Sums in bytes from the begin of the recording up to a barrier; null: unknown."""
+
+    model: str
+    problem: str  # why something is unknown; '' if nothing is
+    recorded: int | None  # what the model took as written: write zeroes too
+    failed: int  # what the kernel counted for commands that the device refused
+    programmed: int | None  # M
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHistory:
+    """The runs of a campaign on this machine that wrote to one conventional device.
+
+    ``write_count`` is the kernel's count of writes after the last run. ``recording``: a run has
+    begun and not ended.
+    """
+
+    runs: tuple[str, ...]
+    boot_id: str
+    write_count: int | None
+    gap: str  # why commands are missing; '' if none are
+    recording: bool
+    schema_version: int = SCHEMA_VERSION  # of this file
+
+
+def file_of(device: str) -> str:
+    """Return the name of the recorded commands to a device."""
+    return f"raw/writes-{device}.bin"
+
+
+def at_barrier(record: MediaRecord, name: str) -> ModelledMedia:
+    """Return the sums up to a barrier."""
+    marks = [one.mark for one in record.intervals]
+    if name not in marks:
+        return ModelledMedia(record.model, record.problem or "no commands", None, 0, None)
+    until = record.intervals[: marks.index(name) + 1]
+    return ModelledMedia(
+        record.model,
+        record.problem,
+        recorded=sum(one.written + one.zeroed for one in until),
+        failed=sum(one.failed for one in until),
+        programmed=None if record.problem else total(one.programmed for one in until),
+    )

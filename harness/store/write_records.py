@@ -1,0 +1,158 @@
+"""Files of recorded writes: ``raw/writes-<device>.bin``, as ``zonemodel media`` plays them.
+
+harness/native/model/media/media.h describes the form. Sectors have 512 B.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import IO
+
+from harness.errors import ConfigError
+from harness.store import packed
+
+SECTOR = 512
+_MAGIC = b"zonelab-writes-1\n"
+_RECORD = struct.Struct("<QQII")
+_CHUNK = 4096 * _RECORD.size
+_NS_PER_US = 1000
+
+
+class Kind(IntEnum):
+    """What a record is: a command, or the mark at the end of an interval."""
+
+    WRITE = 0
+    DISCARD = 1
+    ZEROES = 2
+    MARK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that the device completed. ``time`` is CLOCK_MONOTONIC in ns."""
+
+    time: int
+    sector: int
+    sectors: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBytes:
+    """Bytes of the commands of an interval, up to its ``mark``; '' is the end of the file."""
+
+    mark: str
+    written: int = 0
+    zeroed: int = 0
+    discarded: int = 0
+
+    @property
+    def counted(self) -> int:
+        """What the kernel counts as written: Write Zeroes too."""
+        return self.written + self.zeroed
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The bytes of the current interval, by kind."""
+
+    bytes: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+
+    def add(self, kind: Kind, sectors: int) -> None:
+        self.bytes[kind] += sectors * SECTOR
+
+    def end(self, mark: str) -> RecordedBytes:
+        """Return the interval, and begin the next one."""
+        done, self.bytes = self.bytes, dict.fromkeys(Kind, 0)
+        return RecordedBytes(mark, done[Kind.WRITE], done[Kind.ZEROES], done[Kind.DISCARD])
+
+
+def write(
+    path: Path, commands: Iterable[Command], marks: Mapping[str, int]
+) -> tuple[RecordedBytes, ...]:
+    """Write a file; return its intervals, the last one without a mark.
+
+    Args:
+        path: the file.
+        commands: in the order of their times.
+        marks: times of the marks in ns, by name. A command at the time of a mark is before it.
+    """
+    ordered = sorted(marks.items(), key=lambda item: item[1])
+    found: list[RecordedBytes] = []
+    sums = _Sums()
+    with path.open("wb") as file:
+        names = [name for name, _ in ordered]
+        file.write(_MAGIC + json.dumps({"marks": names}).encode() + b"\n")
+
+        def mark() -> None:
+            name, time = ordered[len(found)]
+            file.write(_RECORD.pack(time // _NS_PER_US, len(found), 0, Kind.MARK))
+            found.append(sums.end(name))
+
+        for one in commands:
+            while len(found) < len(ordered) and one.time > ordered[len(found)][1]:
+                mark()
+            sums.add(one.kind, one.sectors)
+            file.write(_RECORD.pack(one.time // _NS_PER_US, one.sector, one.sectors, one.kind))
+        while len(found) < len(ordered):
+            mark()
+    return (*found, sums.end(""))
+
+
+def interval_of(time: int, marks: Mapping[str, int]) -> str:
+    """Return the mark at the end of the interval of a time in ns; '' behind the last one."""
+    later = [(moment, name) for name, moment in marks.items() if time <= moment]
+    return min(later)[1] if later else ""
+
+
+def read(path: Path) -> tuple[RecordedBytes, ...]:
+    """Return the intervals of a stored file, which may be compressed.
+
+    Raises:
+        ConfigError: it is missing or damaged.
+    """
+    stored = packed.find(path)
+    if stored is None:
+        raise _damaged(path, "is missing")
+    try:
+        with packed.opened_bytes(stored) as file:
+            return tuple(_intervals(path, file))
+    except packed.UNREADABLE as error:
+        raise _damaged(path, f"cannot be read: {error}") from None
+
+
+def _intervals(path: Path, file: IO[bytes]) -> Iterator[RecordedBytes]:
+    if file.readline() != _MAGIC:
+        raise _damaged(path, "has another form")
+    try:
+        marks = [str(name) for name in json.loads(file.readline())["marks"]]
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(path, "has no marks") from None
+    sums, done = _Sums(), 0
+    while chunk := file.read(_CHUNK):
+        if len(chunk) % _RECORD.size:
+            raise _damaged(path, "ends within a record")
+        for _, number, sectors, kind in _RECORD.iter_unpack(chunk):
+            if kind > Kind.MARK or (kind == Kind.MARK and (number != done or done >= len(marks))):
+                raise _damaged(path, "has an unknown record")
+            if kind != Kind.MARK:
+                sums.add(Kind(kind), sectors)
+                continue
+            yield sums.end(marks[done])
+            done += 1
+    if done != len(marks):
+        raise _damaged(path, f"lacks the mark {marks[done]}")
+    yield sums.end("")
+
+
+def _damaged(path: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"{path} {what}",
+        hint="restore it from a copy, or move its run directory away to repeat the run",
+        code="packed-damaged",
+    )
