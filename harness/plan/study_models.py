@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from harness.metrics.catalogue import CATALOGUE
 from harness.plan.drive_models import DriveModel
@@ -16,6 +16,10 @@ from harness.plan.mix_models import TenantMix
 SOLO, SHARED = "solo-", "shared"
 # A factor can be an option of the study's only level: xfs.max_open_zones.
 OPTION = "."
+# A name; the planner replaces it by the content of its file.
+MediaModelName = Annotated[
+    Name | DriveModel | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})
+]
 FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]*$")]
 
 
@@ -76,7 +80,7 @@ class Study(Model):
     limit_time: Seconds | None = None
     limit_bytes: Size | None = None
     memory_limit: Size | None = None
-    media_model: Name | DriveModel | None = None
+    media_model: MediaModelName = None
     without_kvm: Name | None = None
     on_rigs: Name | None = None
 

@@ -230,7 +230,11 @@ def _decompressed(stored: Path, copy: Path) -> Path:
         with packed.opened_bytes(stored) as file, copy.open("wb") as out:
             shutil.copyfileobj(file, out)
     except packed.UNREADABLE as error:
-        raise ConfigError(f"{stored} cannot be read: {error}", code="packed-damaged") from None
+        raise ConfigError(
+            f"{stored} cannot be read: {error}",
+            hint="restore it from a copy",
+            code="packed-damaged",
+        ) from None
     return copy
 
 

@@ -33,7 +33,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class WriteCommand:
     """A command that the device completed. ``time`` is CLOCK_MONOTONIC in ns."""
 
     time: int
@@ -73,7 +73,7 @@ class _Sums:
 
 
 def write(
-    path: Path, commands: Iterable[Command], marks: Mapping[str, int]
+    path: Path, commands: Iterable[WriteCommand], marks: Mapping[str, int]
 ) -> tuple[RecordedBytes, ...]:
     """Write a file; return its intervals, the last one without a mark.
 

@@ -23,7 +23,7 @@ from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.write_recorder import Recorder
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
-from harness.store.write_records import Command, Kind
+from harness.store.write_records import Kind, WriteCommand
 
 MIB = 1 << 20
 ZONES, ZONE_SIZE, ZONE_CAPACITY = 16, 8 * MIB, 6 * MIB
@@ -211,7 +211,7 @@ class FakeRecorder:
 
     def __init__(self, file: Path) -> None:
         self.seconds = 0.25
-        self.refused: list[Command] = []
+        self.refused: list[WriteCommand] = []
         self._file = file
         file.touch()
         self._before = len(file.read_text().splitlines())
@@ -219,10 +219,10 @@ class FakeRecorder:
     def stop(self) -> None:
         """Nothing runs."""
 
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[WriteCommand]:
         for line in self._file.read_text().splitlines()[self._before :]:
             moment, sector, sectors, kind = map(int, line.split())
-            yield Command(moment, sector, sectors, Kind(kind))
+            yield WriteCommand(moment, sector, sectors, Kind(kind))
 
 
 class FakeLevel(Level):

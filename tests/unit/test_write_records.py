@@ -10,14 +10,14 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.store import write_records
-from harness.store.write_records import Command, Kind, RecordedBytes
+from harness.store.write_records import Kind, RecordedBytes, WriteCommand
 
 MARKS = {"cold": 2_000_000, "up": 1_000_000}  # in the order of their times, whatever the map has
 COMMANDS = [
-    Command(500_000, 8, 8, Kind.WRITE),
-    Command(1_000_000, 16, 8, Kind.DISCARD),  # at the time of a mark: before it
-    Command(1_000_001, 0, 16, Kind.ZEROES),
-    Command(3_000_000, 8, 1, Kind.WRITE),
+    WriteCommand(500_000, 8, 8, Kind.WRITE),
+    WriteCommand(1_000_000, 16, 8, Kind.DISCARD),  # at the time of a mark: before it
+    WriteCommand(1_000_001, 0, 16, Kind.ZEROES),
+    WriteCommand(3_000_000, 8, 1, Kind.WRITE),
 ]
 INTERVALS = (
     RecordedBytes("up", written=4096, discarded=4096),

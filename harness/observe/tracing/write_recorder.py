@@ -23,7 +23,7 @@ from harness.observe.sysfs import Sysfs
 from harness.observe.tracing import tracefs_buffer, tracer
 from harness.observe.tracing.ring_pages import EventFormat, PageFormat, PageReader, number_of
 from harness.store.spec import Device
-from harness.store.write_records import Command, Kind
+from harness.store.write_records import Kind, WriteCommand
 
 _EVENT = "block/block_rq_complete"
 # Reads have an R in rwbs, and a command without data has no sectors.
@@ -41,12 +41,12 @@ class Recorder(Protocol):
     """Records the commands of one device, from when it is made until ``stop``."""
 
     seconds: float  # CPU time of copying
-    refused: list[Command]  # that failed; complete once all commands were taken
+    refused: list[WriteCommand]  # that failed; complete once all commands were taken
 
     def stop(self) -> None:
         """End the recording. The second call does nothing."""
 
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[WriteCommand]:
         """Yield the commands in the order of their times, after ``stop``.
 
         Raises:
@@ -70,7 +70,7 @@ class WriteRecorder:
 
     def __init__(self, sysfs: Sysfs, device: Device, tracing: Path, folder: Path) -> None:
         self.seconds = 0.0
-        self.refused: list[Command] = []
+        self.refused: list[WriteCommand] = []
         numbers = _numbers(sysfs, device)
         tracefs_buffer.require(tracing)
         self._instance = tracing / "instances" / _INSTANCE
@@ -112,7 +112,7 @@ class WriteRecorder:
             self._copy()
             self._lost = tracefs_buffer.lost_events(self._instance)
 
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[WriteCommand]:
         """Yield the commands in the order of their times; then remove the pages.
 
         Raises:
@@ -162,7 +162,7 @@ class WriteRecorder:
 class Completion:
     """A traced completion; ``error`` is negative if the device refused the command."""
 
-    command: Command
+    command: WriteCommand
     error: int
 
 
@@ -202,7 +202,7 @@ class _Fields:
                 sectors.unpack_from(record, self.sectors),
             )
             (status,) = error.unpack_from(record, self.error)
-            yield Completion(Command(moment, at, length, kinds[rwbs]), status)
+            yield Completion(WriteCommand(moment, at, length, kinds[rwbs]), status)
 
 
 def kind_of(rwbs: str) -> Kind:
