@@ -1,8 +1,8 @@
 """What a run writes to its conventional device, recorded and played through a modelled drive.
 
-The drive's state goes on from run to run of a campaign, so all earlier files are played again.
-Ten million writes take about a second. A command that is missing makes M unknown for this run and
-all later ones, because the state of the drive is.
+The drive's state goes on from run to run of a campaign, so all earlier files are played again. A
+command that is missing makes M unknown for this run and all later ones, because the state of the
+drive is.
 """
 
 from __future__ import annotations
