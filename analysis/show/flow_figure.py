@@ -147,7 +147,8 @@ def _media(entry: LedgerEntry, submitted: int) -> Mapping[str, float] | None:
     media = entry.media_bytes
     if media is None:
         return None
-    more = "pad" if entry.media_source.startswith("modelled") else "inside the drive"
+    padded = entry.media_source.startswith("modelled") and entry.pad is not None
+    more = "pad" if padded else "inside the drive"
     return {"from above": float(min(media, submitted)), more: float(max(media - submitted, 0))}
 
 
