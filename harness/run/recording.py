@@ -23,12 +23,12 @@ from harness.run.ledger import BarrierSnapshot
 from harness.store import checksums, packed, write_records
 from harness.store.files import dumps, load_record, write_atomic
 from harness.store.media import (
+    COMMANDS,
     NAME,
     MediaInterval,
     MediaRecord,
     WriteHistory,
     at_barrier,
-    file_of,
 )
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, MediaModel, RunSpec
@@ -53,7 +53,6 @@ class Recording:
         self, host: Host, campaign: Path, run: str, device: Device, model: MediaModel
     ) -> None:
         self._host = host
-        self._campaign = campaign
         self._run = run
         self._name = Path(device.path).name
         self._model = model
@@ -79,7 +78,7 @@ class Recording:
 
     def store(self, writer: RunWriter) -> MediaRecord:
         """Store the commands, play them, and store what the drive did; return that."""
-        file = writer.path / file_of(self._name)
+        file = writer.path / COMMANDS
         intervals = self._packed(file)
         problem = self._problem or self._history.gap
         gap = problem
@@ -88,6 +87,7 @@ class Recording:
                 intervals = self._played(file, writer.final.parent, intervals)
             except ZonelabError as error:
                 problem = error.message
+        shutil.rmtree(self._scratch, ignore_errors=True)
         record = MediaRecord(
             device=self._name,
             model=self._model.name,
@@ -107,6 +107,7 @@ class Recording:
         self._save(replace(history, recording=True))
         self._counted = self._written()
         shutil.rmtree(self._scratch, ignore_errors=True)  # what a killed run left
+        self._scratch.mkdir()
         try:
             self._recorder = self._host.record_writes(device, self._scratch)
         except ZonelabError as error:
@@ -132,11 +133,10 @@ class Recording:
             return ()
         try:
             found = write_records.write(file, self._recorder.commands(), self._marks)
-        except ZonelabError as error:
-            self._problem = error.message
+        except (ZonelabError, OSError) as error:
+            self._problem = str(error)
             file.unlink(missing_ok=True)
             return ()
-        shutil.rmtree(self._scratch, ignore_errors=True)
         failed = self._failed(self._recorder)
         intervals = tuple(_interval(one, failed[one.mark]) for one in found)
         recorded = sum(one.counted for one in found) + failed.total()
@@ -157,8 +157,8 @@ class Recording:
     def _played(
         self, file: Path, runs: Path, recorded: Sequence[MediaInterval]
     ) -> tuple[MediaInterval, ...]:
-        earlier = [runs / run / file_of(self._name) for run in self._history.runs]
-        with unpacked([*earlier, file], self._campaign) as files:
+        earlier = [runs / run / COMMANDS for run in self._history.runs]
+        with unpacked([*earlier, file], self._scratch) as files:
             last = zonemodel.play_writes(self._model.parameters, files)[-1]
         return tuple(
             replace(one, failed=known.failed) for one, known in zip(last, recorded, strict=True)

@@ -8,6 +8,7 @@ from harness.nulls import total
 from harness.store.codec import SCHEMA_VERSION
 
 NAME = "raw/media.json"
+COMMANDS = "raw/writes.bin"  # the recorded commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,6 @@ class MediaRecord:
     recorder_seconds: float  # CPU time of copying the trace
     schema_version: int = SCHEMA_VERSION  # of this file
 
-    @property
-    def file(self) -> str:
-        """The recorded commands, in the run's directory."""
-        return file_of(self.device)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelledMedia:
@@ -67,11 +63,6 @@ class WriteHistory:
     gap: str  # why commands are missing; '' if none are
     recording: bool
     schema_version: int = SCHEMA_VERSION  # of this file
-
-
-def file_of(device: str) -> str:
-    """Return the name of the recorded commands to a device."""
-    return f"raw/writes-{device}.bin"
 
 
 def at_barrier(record: MediaRecord, name: str) -> ModelledMedia:

@@ -1,4 +1,4 @@
-"""Files of recorded writes: ``raw/writes-<device>.bin``, as ``zonemodel media`` plays them.
+"""Files of recorded writes: ``raw/writes.bin``, as ``zonemodel media`` plays them.
 
 harness/native/model/media/media.h describes the form. Sectors have 512 B.
 """

@@ -13,7 +13,7 @@ from harness.errors import HostError, ZonelabError
 from harness.run.recording import unpacked
 from harness.store import rundir, write_records
 from harness.store.campaign import CampaignPaths
-from harness.store.media import MediaInterval, MediaRecord
+from harness.store.media import COMMANDS, MediaInterval, MediaRecord
 from harness.store.spec import MediaModel
 from harness.tools import zonemodel
 from harness.verify.stored import read_media
@@ -30,7 +30,7 @@ class PlayedRun:
     @property
     def file(self) -> Path:
         """Its recorded commands."""
-        return self.folder / self.record.file
+        return self.folder / COMMANDS
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -90,10 +90,10 @@ def _sums(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
             continue
         wanted = [(one.mark, one.written, one.zeroed, one.discarded) for one in again]
         if [(one.mark, one.written, one.zeroed, one.discarded) for one in stored] != wanted:
-            yield f"{name}: raw/media.json differs from {run.record.file}"
+            yield f"{name}: raw/media.json differs from {COMMANDS}"
         taken = sum(one.counted for one in again) + sum(one.failed for one in stored)
         if taken != run.record.counted and not run.record.problem:
-            yield f"{name}: {run.record.file} has {taken} B, the kernel counted another number"
+            yield f"{name}: {COMMANDS} has {taken} B, the kernel counted another number"
 
 
 def _again(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _compared(
     if list(record.earlier) != before:
         yield f"{name}: raw/media.json names other runs before it"
     elif not record.problem and [_plain(one) for one in record.intervals] != [*again]:
-        yield f"{name}: raw/media.json differs from what the model does with {record.file}"
+        yield f"{name}: raw/media.json differs from what the model does with {COMMANDS}"
 
 
 def _plain(one: MediaInterval) -> MediaInterval:

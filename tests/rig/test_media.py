@@ -116,4 +116,4 @@ def test_a_changed_record_is_refuted(played: tuple[str, GuestRunner, dict[str, R
     finally:
         file.write_bytes(kept)
     assert done.exit_code == 4
-    assert "raw/media.json differs from raw/writes-" in done.stdout
+    assert "raw/media.json differs from raw/writes.bin" in done.stdout

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # every test starts the runner
 MODEL = MediaModel("toy-7op-00000001", {"name": "toy-7op"})
 WRITTEN = 65536 * 512  # what fake_db_bench.py writes in a phase
 RECORD = struct.Struct("<QQII")
-RECORDS = "raw/writes-nvme0n1.bin"
+RECORDS = "raw/writes.bin"
 BOOT = "proc/sys/kernel/random/boot_id"
 
 
@@ -103,7 +103,7 @@ def test_a_changed_record_is_refuted(modelled: Machine) -> None:
     data = b"".join(RECORD.pack(*one) for one in records)
     file.write_bytes(packed.pack(file.suffix, b"\n".join((head, marks, data))))
     found = "\n".join(media_again.problems(paths))
-    assert "fake--r01: raw/media.json differs from raw/writes-nvme0n1.bin" in found
+    assert "fake--r01: raw/media.json differs from raw/writes.bin" in found
     assert "the kernel counted another number" in found
     assert "differs from what the model does" in found
 

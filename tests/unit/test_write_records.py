@@ -28,7 +28,7 @@ INTERVALS = (
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "writes-nvme0n1.bin"
+    path = tmp_path / "writes.bin"
     assert write_records.write(path, COMMANDS, MARKS) == INTERVALS
     return path
 

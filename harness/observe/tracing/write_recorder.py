@@ -88,10 +88,10 @@ class WriteRecorder:
             names = sorted(path.name for path in self._instance.glob("per_cpu/cpu*"))
             self._files = [folder / f"{name}.pages" for name in names]
             self._pipes = [_nonblocking(self._instance / "per_cpu" / name) for name in names]
+            self._outputs = [path.open("wb") for path in self._files]
             (self._event / "enable").write_text("1")
         self._lost = 0
         self._stopping = threading.Event()
-        self._outputs = [path.open("wb") for path in self._files]
         self._error: OSError | None = None
         self._thread = threading.Thread(target=self._work, name="write recorder", daemon=True)
         self._thread.start()
