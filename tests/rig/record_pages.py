@@ -1,4 +1,4 @@
-"""Record tests/fixtures/trace/writes on the NVMe rig: pages of its kernel for the writes below.
+"""Record tests/fixtures/trace/writes: pages of the NVMe rig's kernel, of writes to a loop device.
 
 ``python -m tests.rig.record_pages``, with the rig up.
 """
@@ -17,11 +17,15 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "trace" / "writes"
 # write with a flush; a discard; write zeroes.
 SCRIPT = r"""
 set -e
-device=$(readlink -f /dev/disk/by-id/nvme-uuid.5a4c0000-0000-4000-8000-000000000001)
+modprobe loop
+image=$(mktemp -p /var/tmp)
+truncate -s 16M $image
+device=$(losetup --find --show $image)
 name=$(basename $device)
 trace=/sys/kernel/tracing
 [ -d $trace/events ] || mount -t tracefs tracefs $trace
 own=$trace/instances/zonelab-fixture
+[ ! -d $own ] || rmdir $own
 mkdir $own
 echo 1024 > $own/buffer_size_kb
 echo mono > $own/trace_clock
@@ -39,8 +43,7 @@ w count=64 seek=1000 conv=notrunc,fsync
 w count=1 seek=300 oflag=direct,dsync
 blkdiscard -o 819200 -l 65536 $device
 blkdiscard -z -o 4096000 -l 262144 $device
-for place in 400 402 404 406 408; do taskset -c 1 dd if=/dev/urandom of=$device bs=4k count=1 \
-  seek=$place oflag=direct conv=notrunc status=none; done
+for place in 400 402 404 406 408; do w count=1 seek=$place oflag=direct; done
 sync
 } 2>&1
 sleep 0.5
@@ -66,8 +69,9 @@ for cpu in sorted((own / "per_cpu").iterdir()):
     os.close(pipe)
     (out / f"{cpu.name}.stats").write_text((cpu / "stats").read_text())
 PY
-cat $own/trace > $out/rest || true
 rmdir $own
+losetup --detach $device
+rm $image
 tar -C $out -cz . | base64
 """
 

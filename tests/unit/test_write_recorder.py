@@ -107,6 +107,13 @@ def test_places_and_times_are_right(machine: Machine) -> None:
     assert min(written) == 100
 
 
+def test_commands_of_all_processors_are_in_one_order(machine: Machine) -> None:
+    other = machine.instance / "per_cpu" / "cpu1"
+    shutil.copytree(machine.instance / "per_cpu" / "cpu0", other)
+    one = Machine(machine.folder.parent / "other").commands()
+    assert machine.commands() == [command for command in one for _ in range(2)]
+
+
 def test_the_filter_names_the_device_and_leaves_out_reads(machine: Machine) -> None:
     recorder = machine.record()
     try:
@@ -160,13 +167,13 @@ def test_a_command_that_the_device_refused_is_not_written(machine: Machine) -> N
         (PAGES / "header_page").read_text(), (PAGES / "header_event").read_text()
     )
     event = EventFormat.parse((PAGES / "format").read_text())
-    with (PAGES / "cpu1.pages").open("rb") as file:
+    with (PAGES / "cpu0.pages").open("rb") as file:
         content = file.read()
         file.seek(0)
         _, first = next(PageReader(layout).events(file))
     other = Machine(machine.folder.parent / "other")
     at = content.index(first) + event.field("error", 4)
-    other.edit("cpu1", iter([(at, b"\xfb\xff\xff\xff")]))  # -EIO
+    other.edit("cpu0", iter([(at, b"\xfb\xff\xff\xff")]))  # -EIO
     recorder = other.record()
     recorder.stop()
     found = [*recorder.commands()]
