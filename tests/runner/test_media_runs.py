@@ -139,8 +139,11 @@ def unknown(machine: Machine, run: str, reason: str) -> None:
     found = entry(machine, run)
     assert found["media"] == {"nvme0n1": None}
     assert reason in found["media_source"]
-    assert loaded(machine, run, "result.json")["metrics"]["run.wa_dev"]["value"] is None
-    assert loaded(machine, run, "result.json")["status"] == "ok"
+    result = loaded(machine, run, "result.json")
+    assert result["metrics"]["run.wa_dev"]["value"] is None
+    assert result["status"] == "ok"
+    (issue,) = [one for one in result["issues"] if one["code"] == "media-unknown"]
+    assert reason in issue["message"]
 
 
 def test_a_run_that_cannot_be_traced_has_no_media_and_spoils_later_ones(modelled: Machine) -> None:

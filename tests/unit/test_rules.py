@@ -21,7 +21,7 @@ from harness.run import phase_metrics
 from harness.store.ledger import Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import DeviceKind, PhaseRole, Reason, TracingMode
+from harness.store.spec import DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
 from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
@@ -283,6 +283,24 @@ def closing(**changes: Any) -> Ledger:
     return Ledger("f2fs", (LedgerEntry(**values),))
 
 
+def modelled(run: RunFacts, media: int | None, model: str | None = "toy") -> RunFacts:
+    """A run with a conventional device, and with a model that counts its media."""
+    device = replace(run.spec.device, path="/dev/nvme0n1")
+    known = MediaModel(model, {}) if model else None
+    return replace(
+        run,
+        spec=replace(run.spec, conventional=device, media_model=known),
+        ledger=closing(name="run", media={"nvme0n1": media}, media_source="a gap"),
+    )
+
+
+def test_known_media_and_media_that_nothing_should_count_are_no_issue(observed: RunFacts) -> None:
+    assert judge(modelled(observed, media=1)) == ()
+    assert judge(modelled(observed, media=None, model=None)) == ()
+    (found,) = judge(modelled(observed, media=None))
+    assert found.message == "M of nvme0n1 is unknown: a gap"
+
+
 @pytest.fixture
 def observed(good: RunFacts) -> RunFacts:
     """A good, completely observed run on a known drive, so that every rule applies."""
@@ -377,6 +395,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
         "witness-missing",
         Severity.WARNING,
     ),
+    (lambda run: modelled(run, media=None), "media-unknown", Severity.WARNING),
     *(
         (
             lambda run, code=code, severity=severity: replace(
