@@ -16,6 +16,10 @@ from harness.tools import native, proc
 PROGRAM = "zonemodel"
 _SCHEMA_VERSION = 1
 _TIMEOUT_SECONDS = 3600.0
+_PLAY_SECONDS = 6 * 3600.0  # a drive of a terabyte is first filled three times
+# Random overwrites of the drive before the first file. Write amplification of the next ones is
+# within 0.5 % of that after eight, at 7 and at 28 % over-provisioning; after one it is 0.7 % low.
+_ROUNDS = "2"
 _BUILT = Path(__file__).parents[2] / "build" / "native-release" / "bin" / PROGRAM
 _BAD_INPUT = 2
 
@@ -75,8 +79,8 @@ def play_writes(model: Mapping[str, Any], files: Sequence[Path]) -> list[tuple[M
         ToolFailed: the program failed or printed unexpected output.
     """
     done = proc.run(
-        [program(), "media", "--model", "-", *files],
-        timeout=_TIMEOUT_SECONDS,
+        [program(), "media", "--model", "-", "--rounds", _ROUNDS, *files],
+        timeout=_PLAY_SECONDS,
         stdin=json.dumps(model),
         check=False,
     )

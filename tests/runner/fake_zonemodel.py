@@ -12,7 +12,7 @@ from typing import Any
 RECORD = struct.Struct("<QQII")
 KINDS = ("written", "discarded", "zeroed")
 
-command, _, _, *files = sys.argv[1:]
+command, _, _, _, _, *files = sys.argv[1:]
 if command != "media":
     sys.exit(2)
 model = json.load(sys.stdin)
