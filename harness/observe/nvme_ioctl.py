@@ -1,6 +1,6 @@
 """NVMe commands by ioctl, for data that sysfs lacks: capacity, endurance, SMART.
 
-All commands only read. Offsets and codes are those of the NVMe base specification.
+Commands sent here only read. Offsets and codes are those of the NVMe base specification.
 """
 
 from __future__ import annotations
@@ -173,6 +173,19 @@ def namespace_of(node: Path) -> int:
         return int(fcntl.ioctl(fd, _NVME_IOCTL_ID))
 
 
+def packed(
+    *, opcode: int, nsid: int, address: int, size: int, words: tuple[int, int, int]
+) -> bytearray:
+    """Return a command for the ioctl; ``words`` are 10 to 12, ``size`` bytes of data in memory."""
+    data = (0, address, 0, size)
+    return bytearray(_COMMAND.pack(opcode, 0, 0, nsid, 0, 0, *data, *words, 0, 0, 0, 0, 0))
+
+
+def result(command: bytearray) -> int:
+    """Return word 0 of the answer to a command, which the ioctl has stored in it."""
+    return int(_COMMAND.unpack(command)[-1])
+
+
 def send(
     node: Path, request: int, *, opcode: int, nsid: int, size: int, word10: int, word11: int = 0
 ) -> tuple[int, bytes]:
@@ -183,11 +196,8 @@ def send(
     """
     buffer = array.array("B", bytes(size))
     address, _ = buffer.buffer_info()
-    command = bytearray(
-        _COMMAND.pack(
-            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, word11, 0, 0, 0, 0, 0, 0
-        )
-    )
+    words = (word10, word11, 0)
+    command = packed(opcode=opcode, nsid=nsid, address=address, size=size, words=words)
     with descriptor(node, os.O_RDONLY) as fd:
         status = fcntl.ioctl(fd, request, command)
     return status, buffer.tobytes()

@@ -1,8 +1,8 @@
 """Requests of fio on the timed rig, against the same requests in the model's virtual time.
 
 By hand: ``zonelab rig exec timed-1 -- .venv/bin/python -m tests.rig.against_model [--depths]
-[--zones]`` prints a table, with ``--zones`` also of resets and finishes. ``--overhead 0us`` serves
-a drive with another overhead.
+[--zones]`` prints a table, with ``--zones`` also of resets and finishes. ``--appends`` adds zone
+appends on ``timed-nvme``. ``--overhead 0us`` serves a drive with another overhead.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.plan.drive_files import load_model
-from harness.rig import guest, state
+from harness.rig import guest, loop_target, state
+from harness.rig.model import load as load_rig
 
-from . import zone_times
+from . import plays, zone_times
+from .conftest import RigHandle
 from .in_model import MODEL, play
 
 KIB = 1 << 10
@@ -28,6 +31,9 @@ ZONE = 4 << 20
 READ_ZONES = (0, 32)
 WRITE_ZONES = (32, 160)
 COMMANDS = 4096
+ZIPAPP, APPENDS_SCRIPT = "/root/appends.pyz", "/root/guest_appends.py"
+# Largest errors of the mean, of the 99th percentile, and of bytes per second.
+WITHIN = (0.03, 0.10, 0.02)
 SIZES = (4 * KIB, 16 * KIB, 128 * KIB)
 _STATUS = """
 import socket
@@ -42,7 +48,10 @@ _FIO = (
 
 @dataclass(frozen=True)
 class Case:
-    """Requests of one kind and size, ``depth`` at once; writes go to as many zones."""
+    """Requests of one kind and size, ``depth`` at once.
+
+    Writes go to as many zones, appends to one.
+    """
 
     operation: str
     size: int
@@ -76,12 +85,14 @@ DEPTHS = tuple(
     for depth in (8, 32)
     if operation == "read" or depth == 8  # a drive has 14 open zones
 )
+APPENDS = tuple(Case("append", size, depth) for depth in (1, 8) for size in SIZES)
 
 
 @cache
 def nominal(case: Case) -> Latency:
     """Return the latency that the model has for requests, by ``zonemodel``."""
     zones = list(READ_ZONES if case.operation == "read" else WRITE_ZONES)
+    active = 1 if case.operation == "append" else case.depth
     client = {
         "name": "client",
         "mix": {case.operation: 1},
@@ -89,7 +100,7 @@ def nominal(case: Case) -> Latency:
         "depth": case.depth,
         "zones": zones,
         "commands": case.commands * case.depth,
-        **({} if case.operation == "read" else {"active": case.depth, "at_full": "next"}),
+        **({} if case.operation == "read" else {"active": active, "at_full": "next"}),
     }
     prepare = [{"zones": list(READ_ZONES), "fill_pct": 100}]
     found = play(case.name, prepare=prepare, clients=[client])[case.operation]
@@ -98,7 +109,10 @@ def nominal(case: Case) -> Latency:
 
 
 def measured(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dict[Case, Latency]:
-    """Return the latency that fio measures in the guest, on the clock of the model."""
+    """Return the latency that the guest measures, by fio or for appends by ``guest_appends``.
+
+    It is on the clock of the model. Appends need ``install_appends`` and an NVMe namespace.
+    """
     prepare = (
         f"blkzone reset {device}; {_FIO} --name=fill --filename={device} --rw=write --bs=128k"
         f" --offset={READ_ZONES[0]}z --size={READ_ZONES[1]}z > /dev/null && sleep 5"
@@ -107,7 +121,30 @@ def measured(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dic
     return {case: _one(rig, device, case, dilation) for case in cases}
 
 
+def install_appends(rig: RigHandle, folder: Path) -> None:
+    """Copy the client of appends into the guest, by way of a folder of this host."""
+    plays.install(rig, folder, ZIPAPP)
+    plays.copy(rig, Path(__file__).with_name("guest_appends.py"), APPENDS_SCRIPT)
+
+
+def _appended(rig: str, device: str, case: Case, dilation: int) -> Latency:
+    reset = f"blkzone reset -o {WRITE_ZONES[0] * ZONE // 512} {device}"
+    load = (
+        f"--first={WRITE_ZONES[0]} --zone={ZONE} --size={case.size} --commands={case.commands}"
+        f" --clients={case.depth}"
+    )
+    # As before fio, the drive programs what the case before has written.
+    command = f"{reset} && sleep 5 && PYTHONPATH={ZIPAPP} python3 {APPENDS_SCRIPT} {device} {load}"
+    found = json.loads(guest.run(rig, command, timeout=600).stdout)
+    scale = 1000 * dilation
+    return Latency(
+        found["mean_ns"] / scale, found["p99_ns"] / scale, found["bytes_per_second"] * dilation
+    )
+
+
 def _one(rig: str, device: str, case: Case, dilation: int) -> Latency:
+    if case.operation == "append":
+        return _appended(rig, device, case, dilation)
     count = f"--bs={case.size} --number_ios={case.commands}"
     if case.operation == "read":
         engine = "psync" if case.depth == 1 else "io_uring"
@@ -140,6 +177,12 @@ def served(rig: str, overhead: str, dilation: int) -> str:
     return "/dev/" + guest.run(rig, command).stdout.split()[-1]
 
 
+def through_target(rig: str, device: str) -> str:
+    """Export a served device through the kernel's NVMe target; return the namespace's path."""
+    up = loop_target.up(status(rig, device)["uuid"], Path(device).name)
+    return "/dev/" + guest.run(rig, up).stdout.split()[-1]
+
+
 def status(rig: str, device: str) -> dict[str, Any]:
     """Return the report of a served device's server."""
     text = guest.run(rig, f"python3 -c '{_STATUS.format(Path(device).name)}'").stdout
@@ -161,6 +204,21 @@ def errors(found: Latency, model: Latency) -> tuple[float, float, float]:
     )
 
 
+def beyond(
+    rig: str, device: str, cases: Sequence[Case], dilation: int
+) -> dict[str, tuple[float, float, float]]:
+    """Return the errors of those cases of which one is larger than ``WITHIN`` allows."""
+    found = {
+        case.name: errors(one, nominal(case))
+        for case, one in measured(rig, device, cases, dilation).items()
+    }
+    return {
+        name: shares
+        for name, shares in found.items()
+        if any(abs(share) > most for share, most in zip(shares, WITHIN, strict=True))
+    }
+
+
 def left_over(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dict[Case, float]:
     """Return how much longer in % a request takes on average than in the model."""
     found = measured(rig, device, cases, dilation)
@@ -173,21 +231,29 @@ def main() -> None:
     parser.add_argument("--dilation", type=int, default=128)
     parser.add_argument("--depths", action="store_true")
     parser.add_argument("--zones", action="store_true")
+    parser.add_argument("--appends", action="store_true")
     arguments = parser.parse_args()
     rig = os.environ["ZONELAB_RIG"]
     device = next(one.path for one in state.require(rig).devices if one.zoned)
     if arguments.overhead:
         device = served(rig, arguments.overhead, arguments.dilation)
     cases = CASES + (DEPTHS if arguments.depths else ())
-    lines = [["case", "model us", "rig us", "mean", "p99", "MiB/s"]]
+    if arguments.appends:
+        device = device if "nvme" in device else through_target(rig, device)
+        cases += APPENDS
+        with tempfile.TemporaryDirectory(prefix="zonelab-appends-") as folder:
+            install_appends(RigHandle(load_rig(rig), state.require(rig)), Path(folder))
+    lines = [["case", "model us", "rig us", "model p99", "rig p99", "mean", "p99", "bytes/s"]]
     for case, one in measured(rig, device, cases, arguments.dilation).items():
-        model = nominal(case)
-        shares = (f"{error:+.1%}" for error in errors(one, model))
-        lines.append([case.name, f"{model.mean:.2f}", f"{one.mean:.2f}", *shares])
+        known = nominal(case)
+        shares = (f"{error:+.1%}" for error in errors(one, known))
+        times = (known.mean, one.mean, known.p99, one.p99)
+        lines.append([case.name, *(f"{value:.2f}" for value in times), *shares])
     if arguments.zones:
         for zone, us in zone_times.measured(rig, device, arguments.dilation).items():
-            known = zone_times.nominal(zone)
-            lines.append([zone.name, f"{known:.2f}", f"{us:.2f}", f"{us / known - 1:+.1%}"])
+            mean = zone_times.nominal(zone)
+            row = [zone.name, f"{mean:.2f}", f"{us:.2f}", "", "", f"{us / mean - 1:+.1%}"]
+            lines.append(row)
     for line in lines:
         print("".join(f"{text:>14}" for text in line), flush=True)  # noqa: T201
 

@@ -21,24 +21,13 @@ from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
 from . import zone_times
-from .against_model import (
-    CASES,
-    DEPTHS,
-    errors,
-    left_over,
-    measured,
-    median_lateness,
-    nominal,
-    served,
-)
+from .against_model import CASES, DEPTHS, WITHIN, beyond, left_over, median_lateness, served
 from .conftest import WHOLE, RigHandle, booted
 from .plays import ROOT, Plays, zonelab
 
 CAMPAIGN = "timed"
 # The largest error of a request that the calibrated overhead may leave.
 GOAL = 3.0
-# The same at depths: of the mean, of the 99th percentile, and of bytes per second.
-AT_DEPTHS = (0.03, 0.10, 0.02)
 # f2fs uses both drives, with zones and without.
 LEVELS = ("f2fs", *(("conventional-ext4", "zlfs") if WHOLE else ()))
 
@@ -149,13 +138,7 @@ def test_requests_take_the_time_of_the_model(timed: RigHandle) -> None:
 def test_requests_at_depths_take_the_time_of_the_model(timed: RigHandle) -> None:
     build()
     device = served(timed.name, timed.model.overhead, timed.model.dilation)
-    found = measured(timed.name, device, DEPTHS, timed.model.dilation)
-    left = {case.name: errors(one, nominal(case)) for case, one in found.items()}
-    for name, shares in left.items():
-        assert all(abs(share) <= most for share, most in zip(shares, AT_DEPTHS, strict=True)), (
-            name,
-            left,
-        )
+    assert not beyond(timed.name, device, DEPTHS, timed.model.dilation)
 
 
 @pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
@@ -165,7 +148,7 @@ def test_resets_and_finishes_take_the_time_of_the_model(timed: RigHandle) -> Non
     found = zone_times.measured(timed.name, device, timed.model.dilation)
     assert found.keys() == set(zone_times.CASES)
     left = {case.name: us / zone_times.nominal(case) - 1 for case, us in found.items()}
-    assert all(abs(share) <= AT_DEPTHS[0] for share in left.values()), left
+    assert all(abs(share) <= WITHIN[0] for share in left.values()), left
 
 
 def test_the_campaign_is_whole(campaign: Path) -> None:

@@ -15,7 +15,19 @@ from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
 from . import plays
-from .against_model import CASES, KIB, left_over, measured, nominal, served, status
+from .against_model import (
+    APPENDS,
+    CASES,
+    KIB,
+    beyond,
+    install_appends,
+    left_over,
+    measured,
+    nominal,
+    served,
+    status,
+    through_target,
+)
 from .conftest import WHOLE, RigHandle, booted
 
 pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
@@ -107,14 +119,19 @@ def test_requests_take_the_time_of_the_model(rig: RigHandle, device: str) -> Non
     assert all(abs(error) <= most for error in left.values()), left
 
 
+def test_appends_take_the_time_of_the_model(rig: RigHandle, device: str, tmp_path: Path) -> None:
+    build()
+    install_appends(rig, tmp_path)
+    assert not beyond(rig.name, device, APPENDS, rig.model.dilation)
+
+
 def test_the_overhead_is_that_of_the_way_through_the_target(rig: RigHandle) -> None:
     """Neither dilation nor overhead: what a request takes above the model is the way itself."""
     build()
     way = served(rig.name, "0us", 1)
     uuid = status(rig.name, way)["uuid"]
     straight = above(rig, way)
-    up = loop_target.up(uuid, Path(way).name)
-    through = above(rig, f"/dev/{rig.ssh(up).stdout.split()[-1]}")
+    through = above(rig, through_target(rig.name, way))
     rig.ssh(loop_target.down(uuid))
     overhead = float(rig.model.overhead.removesuffix("us"))
     print(straight, through)  # noqa: T201
