@@ -75,6 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"seconds that booting may take (default: {control.BOOT_TIMEOUT:.0f})",
     )
     command("status", "show how to reach a rig", data=True)
+    sub = command("wait", "wait until a rig that is up answers on ssh, or its QEMU has ended")
+    sub.add_argument(
+        "--timeout",
+        type=float,
+        default=control.RESET_TIMEOUT,
+        metavar="SECONDS",
+        help=f"seconds to wait (default: {control.RESET_TIMEOUT:.0f})",
+    )
     command("counters", "show QEMU's own counters of each namespace", data=True)
     command("reset", "reset a rig: the kernel restarts, zones keep their state")
     command("down", "stop a rig")
@@ -161,6 +169,11 @@ def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
     return ExitCode.OK
 
 
+def _wait(arguments: argparse.Namespace, talk: Talk) -> int:
+    control.wait(arguments.rig, talk, arguments.timeout)
+    return ExitCode.OK
+
+
 def _reset(arguments: argparse.Namespace, talk: Talk) -> int:
     model.load(arguments.rig)
     control.reset(arguments.rig, talk)
@@ -194,6 +207,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
     "box": _box,
     "up": _up,
     "status": _status,
+    "wait": _wait,
     "counters": _counters,
     "reset": _reset,
     "down": _down,

@@ -104,6 +104,19 @@ def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:
             return
 
 
+def wait(name: str, talk: Talk, timeout: float) -> None:
+    """Wait until a rig that is up answers on ssh.
+
+    Raises:
+        HostError: the rig is down.
+        ToolFailed: its QEMU ended.
+        TimedOut: it did not answer within ``timeout`` seconds.
+    """
+    running = state.require(name)
+    guest.close_connections(name)
+    guest.wait(name, running.port, running.process, talk, timeout)
+
+
 def end_on_hangup() -> None:
     """Handle a closed terminal (SIGHUP) like ^C, so that no rig stays behind."""
 

@@ -95,7 +95,7 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
     while not has_banner(port) or not _answers(name):
         if not process.alive(machine):
             _print_console(console, talk)
-            raise ToolFailed(f"QEMU of rig {name} ended while it booted", hint=_logs(name))
+            raise ToolFailed(f"QEMU of rig {name} ended", hint=_logs(name))
         if time.monotonic() > deadline:
             _print_console(console, talk)
             raise TimedOut(

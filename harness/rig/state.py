@@ -158,6 +158,8 @@ def write_inventory(running: RigState) -> None:
         "zonelab_rig": True,
         # Under emulation a connection and Python on it can take half a minute on a busy machine.
         "run_unreachable_seconds": 180,
+        # This host knows at once that QEMU has ended.
+        "run_rig": str(here.resolve()),
         "device": ",".join(device.path for device in running.devices if device.zoned),
     }
     companions = [one.path for one in running.devices if one.uuid and not one.zoned]

@@ -19,6 +19,9 @@ from harness.cli.main import main
 from harness.machine import paths
 from harness.machine.lock import exclusive
 from harness.plan.reference import RIG
+from harness.rig import state
+from harness.rig.process import identify
+from harness.rig.state import RigState
 from harness.run import progress
 from harness.run.heartbeat import Heartbeat
 from harness.run.progress import ProgressRecord
@@ -171,6 +174,40 @@ def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> No
     assert "fatal: [healthy]" not in played.text
     assert "ok: [healthy] => c: half way" in played.text.replace("=> {", "=>"), played.text
     assert seconds < 120, "the wait of 72 hours was not cut short"
+
+
+def test_a_rig_whose_machine_ends_is_given_up_at_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ended``: before the play looks; ``ends``: while it waits, as nothing listens on port 1."""
+    monkeypatch.setattr(state, "BUILD", lab.folder / "rigs")
+    machines = {}
+    for name in ("ended", "ends"):
+        (lab.folder / "rigs" / name).mkdir(parents=True)
+        machines[name] = subprocess.Popen(["sleep", "300"])
+        process = identify(machines[name].pid)
+        assert process is not None
+        state.write(RigState(name, process.pid, process.began, 1, "tcg", "/i", "t", 12.0, None, ()))
+        lab.add(
+            name,
+            ansible_connection="ssh",
+            ansible_host="127.0.0.1",
+            ansible_port=1,
+            run_unreachable_seconds=180,
+            run_rig=str(state.folder(name)),
+        )
+    machines["ended"].kill()
+    ender = subprocess.Popen(["sh", "-c", f"sleep 15; kill -9 {machines['ends'].pid}"])
+    begin = time.monotonic()
+    played = lab.wait()
+    seconds = time.monotonic() - begin
+    for child in (ender, *machines.values()):
+        child.wait()
+    assert played.code == 2
+    for name, cause in (("ended", "rig ended is down"), ("ends", "QEMU of rig ends ended")):
+        assert f"{name}: {cause}. Its virtual machine has ended" in played.text, played.text
+    assert "unreachable for" not in played.text
+    assert 15 < seconds < 60, "the wait of 180 seconds was not cut short"
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["longer", "stuck"])

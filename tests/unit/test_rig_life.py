@@ -167,6 +167,7 @@ def test_the_inventory_names_the_zoned_device(build: Path) -> None:
     assert config in found["ansible_ssh_common_args"]
     assert found["ansible_port"] > 0
     assert found["run_unreachable_seconds"] == 180  # emulation is slow
+    assert found["run_rig"] == str(build / "nvme")
 
 
 def test_the_static_inventory_fits_the_nvme_rig() -> None:
@@ -210,7 +211,7 @@ def test_a_guest_that_never_answers_times_out(build: Path) -> None:
 
 def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
     gone = process.Process(os.getpid(), 1)
-    with pytest.raises(ToolFailed, match="ended while it booted"):
+    with pytest.raises(ToolFailed, match="QEMU of rig nvme ended"):
         guest.wait("nvme", 1, gone, QUIET, 30)
 
 
