@@ -143,7 +143,7 @@ test-guard: setup-dev rig-image ## Devices that must not be overwritten: every s
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
 
 test-campaigns: setup-dev rig-image ## Whole plays: a killed tenant, preconditioning, three levels on the timed rig, a layout, an interrupted tuning, replays (about an hour)
-	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_tenants.py tests/rig/test_precondition.py tests/rig/test_timed.py tests/rig/test_timed_kills.py tests/rig/test_block_level.py tests/rig/test_layout.py tests/rig/test_safety.py tests/rig/test_rig_replay.py
+	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_tenants.py tests/rig/test_precondition.py tests/rig/test_timed.py tests/rig/test_timed_nvme.py tests/rig/test_timed_kills.py tests/rig/test_block_level.py tests/rig/test_layout.py tests/rig/test_safety.py tests/rig/test_rig_replay.py
 
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py
