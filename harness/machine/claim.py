@@ -124,7 +124,8 @@ class DeviceClaim:
         Without ``clear`` in the block nothing is cleared: an interrupt can come before the first
         write, and data of others is then still there. The claim stays if a device is still in use
         (taking the level down failed) or a process hangs on it. It also stays if a device's
-        identity differs from the plan. The next start can then finish the work.
+        identity differs from the plan. The next start can then finish the work. A device that went
+        away during the run keeps its own claim only.
         """
         self._claim()
         try:
@@ -163,11 +164,21 @@ class DeviceClaim:
                 self._looks.hold.release(device)
             if not self._cleared:
                 return
-            if any(in_use.reasons(self._host, device) for device in self.devices):
+            present = self._present()
+            if any(in_use.reasons(self._host, device) for device in present):
                 return
-            clear(self._host, self._guard, self.devices)
-            for device in self.devices:
+            clear(self._host, self._guard, present)
+            for device in present:
                 self._write(JournalEvent.RELEASE, device, self._guard.fingerprint(device))
+
+    def _present(self) -> tuple[Device, ...]:
+        """Return the devices to release: those that did not go away during the run.
+
+        When a zoned device is gone, the conventional one keeps its label, the only proof for both.
+        """
+        block = self._host.sysfs.block
+        there = tuple(one for one in self.devices if block(Path(one.path).name).is_dir())
+        return there if there == self.devices else tuple(one for one in there if one.zoned)
 
     def _require(self, device: Device, *, held: bool) -> Consent | None:
         return self._guard.require(device, self._partner(device), held=held)

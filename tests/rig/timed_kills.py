@@ -56,8 +56,12 @@ class Kills:
         """Start or continue a campaign, and kill something once its program runs."""
         own.start()
         own.wait_for(f"pgrep -x db_bench || ! systemctl -q is-active {UNIT}")
+        begun = own.progress()
+        assert begun["state"] != "failed", begun["line"]  # it could not begin after the last kill
         if not kill:
             own.wait_end(1200)
+            ended = own.progress()
+            assert ended["state"] == "done", ended["line"]
             return
         time.sleep(self._random.uniform(0, LATEST))
         victim = self._random.choice([RUNNER, *self._units])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,26 @@ def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
         JournalEvent.RELEASE,
     ]
     assert lab.contents()[0] == "{}"
+
+
+@pytest.mark.parametrize(
+    ("gone", "released"), [("nvme0n1", ["nvme0n2"]), ("nvme0n2", [])], ids=["plain", "zoned"]
+)
+def test_a_device_that_goes_away_keeps_its_own_claim_only(
+    lab: Lab, gone: str, released: list[str]
+) -> None:
+    """Otherwise nothing would prove what is on the other one; a label can be on one only."""
+    with lab.taken() as claim:
+        claim.clear()
+        claim.formatted()
+        set_zones(lab.root, {5: 4096})
+        shutil.rmtree(lab.root / "sys/class/block" / gone)
+    ended = [one for one in lab.journal.entries() if one.event is JournalEvent.RELEASE]
+    names = {lab.zoned.identity.key: "nvme0n2", lab.conventional.identity.key: "nvme0n1"}
+    assert [names[entry.identity] for entry in ended] == released
+    assert (lab.contents()[0] == "{}") == bool(released)
+    if released:
+        assert lab.guard.examine(lab.zoned) == []
 
 
 def test_a_label_proves_ownership_only_on_the_partner_of_the_claim(lab: Lab) -> None:
