@@ -35,6 +35,7 @@ pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 BACKING, UNIT = "/dev/ublkb0", "zoneblk-0"
 ZIPAPP = "/root/timed-nvme.pyz"
 SMALL = [case for case in CASES if case.size < 128 * KIB]
+RECEIVE = "--opcode=0x7a --namespace-id=1 -r"  # zone management receive
 WITHIN_US = 4.0  # of the guest
 
 
@@ -63,13 +64,16 @@ def more(rig: RigHandle, before: Mapping[str, int]) -> dict[str, int]:
 
 def test_each_nvme_command_is_one_command_of_the_drive(rig: RigHandle, device: str) -> None:
     before = counts(rig)
-    # Zone management receive with the partial bit: nvmet refuses any other, as report-zones sends.
-    report = "--opcode=0x7a --namespace-id=1 --cdw12=1023 --cdw13=0x10000 --data-len=4096 -r -b"
-    text = rig.ssh(f"nvme io-passthru {device} {report} | od -A n -t u8 -v").stdout
-    # The count of zones, and behind 64 bytes the first zone with its capacity in blocks.
-    words = [int(word) for line in text.splitlines() for word in line.split()]
+    # Without the partial bit nvmet wants room for all zones. `nvme zns report-zones` first asks
+    # without room for any.
+    words = report(rig, device, "--cdw13=0x10000", 4096)
     assert (words[0], words[9]) == (63, rig.zoned.capacity // 192 // 4096)
     assert more(rig, before) == {"report": 1}
+    assert report(rig, device, "--cdw13=0", 64 * (1 + 192))[0] == 192
+    for refused in ("--cdw13=0 --cdw12=15 --data-len=64", "--cdw13=0 --cdw12=1023 --data-len=4096"):
+        done = rig.ssh(f"nvme io-passthru {device} {RECEIVE} {refused}", check=False)
+        assert "Invalid Field in Command" in done.stdout + done.stderr
+    assert "Invalid Field" in rig.ssh(f"nvme zns report-zones {device} 2>&1", check=False).stdout
 
     append = f"nvme zns zone-append {device} -s 1024 -z 4096 -d /root/appended"
     rig.ssh(
@@ -83,6 +87,16 @@ def test_each_nvme_command_is_one_command_of_the_drive(rig: RigHandle, device: s
     found = more(rig, before)
     found.pop("report")
     assert found == {"append": 2, "finish": 1, "reset": 1}
+
+
+def report(rig: RigHandle, device: str, partial: str, size: int) -> list[int]:
+    """Return the words of a zone report: how many zones, and behind 64 bytes the first zone.
+
+    Its second word is its capacity in blocks.
+    """
+    words = f"{RECEIVE} {partial} --cdw12={size // 4 - 1} --data-len={size} -b"
+    text = rig.ssh(f"nvme io-passthru {device} {words} | od -A n -t u8 -v").stdout
+    return [int(word) for line in text.splitlines() for word in line.split()]
 
 
 def test_the_namespace_is_the_modelled_drive(rig: RigHandle, device: str, tmp_path: Path) -> None:
