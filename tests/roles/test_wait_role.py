@@ -6,9 +6,7 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,108 +17,11 @@ from harness.cli.main import main
 from harness.machine import paths
 from harness.machine.lock import exclusive
 from harness.plan.reference import RIG
-from harness.rig import state
-from harness.rig.process import identify
-from harness.rig.state import RigState
-from harness.run import progress
-from harness.run.heartbeat import Heartbeat
-from harness.run.progress import ProgressRecord
 from harness.store.files import dumps
+from tests.fixtures.wait_lab import CAMPAIGN, ROOT, Lab, heartbeat, running
 
 pytestmark = pytest.mark.slow  # every test starts Ansible
-ROOT = Path(__file__).parents[2]
-CAMPAIGN = "c"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-RECORD = ProgressRecord(CAMPAIGN, "running", 2, 0, "r", "p", 0.5, 9.0, {}, "t", "c: half way")
-
-
-def heartbeat(**changes: Any) -> Heartbeat:
-    now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    return replace(Heartbeat(BOOT_ID.read_text().strip(), now, 1, ""), **changes)
-
-
-def running(folder: Path, name: str, beat: Heartbeat) -> Path:
-    """Write the progress of a host; return its file."""
-    path = folder / name / "campaigns" / CAMPAIGN / "progress.json"
-    path.parent.mkdir(parents=True)
-    progress.write(path, replace(RECORD, heartbeat=beat))
-    return path
-
-
-@dataclass(frozen=True)
-class Played:
-    code: int
-    text: str  # one line, as Ansible folds long ones
-
-    def failure(self, host: str) -> str:
-        """Return the one message with which a host failed."""
-        assert self.text.count(f"fatal: [{host}]") == 1, self.text
-        return self.text.partition(f"fatal: [{host}]")[2].partition("}")[0]
-
-
-# Holds the lock as a runner does, while a program runs.
-HOLD = """
-import subprocess, sys
-from harness.machine import lock, paths
-with lock.exclusive(paths.LOCK, sys.argv[1]):
-    sys.exit(subprocess.run(sys.argv[2:]).returncode)
-"""
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="a machine of its own needs root")
-
-
-class Lab:
-    """An inventory of names for this machine; each has a state folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.hosts: dict[str, dict[str, Any]] = {}
-        (folder / "group_vars").mkdir()
-        (folder / "group_vars/all.yml").symlink_to(ROOT / "ansible/group_vars/all.yml")
-
-    def add(self, name: str, **variables: Any) -> None:
-        self.hosts[name] = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
-            "zonelab_root": str(ROOT),
-            "zonelab_become": False,
-            "zonelab_state": str(self.folder / name),
-            "zonelab_lib": str(self.folder / "lib"),
-            "zonelab_results": str(self.folder / "results"),
-            "zonelab_build": str(self.folder / "build"),
-            "campaign": CAMPAIGN,
-            "run_poll_seconds": 1,
-        } | variables
-
-    def play(self, book: str | Path, *more: str, holder: str = "") -> Played:
-        """Play; ``holder`` holds the lock of a machine of its own meanwhile: an empty /run."""
-        inventory = self.folder / "inventory.yml"
-        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
-        argv = [f"{ROOT}/.venv/bin/ansible-playbook", "-i", str(inventory), str(book), *more]
-        if holder:
-            alone = 'mount -t tmpfs tmpfs /run && exec "$@"'
-            argv = [sys.executable, "-c", HOLD, holder, *argv]
-            argv = ["unshare", "--mount", "sh", "-c", alone, "sh", *argv]
-        done = subprocess.run(
-            argv,
-            cwd=ROOT,
-            env={"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}", "HOME": str(self.folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        return Played(done.returncode, " ".join((done.stdout + done.stderr).split()))
-
-    def wait(self) -> Played:
-        """Play the wait of the run role alone, with the variables of the pipeline."""
-        book = self.folder / "wait.yml"
-        book.write_text(
-            "- hosts: all\n"
-            "  gather_facts: false\n"
-            "  strategy: host_pinned\n"
-            "  tasks: [{ansible.builtin.include_role: {name: run}}]\n"
-        )
-        return self.play(book, "-e", "run_attached=true")
 
 
 @pytest.fixture
@@ -174,40 +75,6 @@ def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> No
     assert "fatal: [healthy]" not in played.text
     assert "ok: [healthy] => c: half way" in played.text.replace("=> {", "=>"), played.text
     assert seconds < 120, "the wait of 72 hours was not cut short"
-
-
-def test_a_rig_whose_machine_ends_is_given_up_at_once(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``ended``: before the play looks; ``ends``: while it waits, as nothing listens on port 1."""
-    monkeypatch.setattr(state, "BUILD", lab.folder / "rigs")
-    machines = {}
-    for name in ("ended", "ends"):
-        (lab.folder / "rigs" / name).mkdir(parents=True)
-        machines[name] = subprocess.Popen(["sleep", "300"])
-        process = identify(machines[name].pid)
-        assert process is not None
-        state.write(RigState(name, process.pid, process.began, 1, "tcg", "/i", "t", 12.0, None, ()))
-        lab.add(
-            name,
-            ansible_connection="ssh",
-            ansible_host="127.0.0.1",
-            ansible_port=1,
-            run_unreachable_seconds=180,
-            run_rig=str(state.folder(name)),
-        )
-    machines["ended"].kill()
-    ender = subprocess.Popen(["sh", "-c", f"sleep 15; kill -9 {machines['ends'].pid}"])
-    begin = time.monotonic()
-    played = lab.wait()
-    seconds = time.monotonic() - begin
-    for child in (ender, *machines.values()):
-        child.wait()
-    assert played.code == 2
-    for name, cause in (("ended", "rig ended is down"), ("ends", "QEMU of rig ends ended")):
-        assert f"{name}: {cause}. Its virtual machine has ended" in played.text, played.text
-    assert "unreachable for" not in played.text
-    assert 15 < seconds < 60, "the wait of 180 seconds was not cut short"
 
 
 @pytest.mark.parametrize("stuck", [False, True], ids=["longer", "stuck"])
