@@ -425,7 +425,8 @@ class Schedule {
     std::vector<std::string> candidates;
     for (const auto& [name, entry] : entries_) {
       const bool closed = entry.file == nullptr && entry.kind == FileKind::kData;
-      if (closed && !entry.deleted && !entry.gone && !entry.failed) candidates.push_back(name);
+      const bool whole = !entry.failed && !named_.contains(name);
+      if (closed && whole && !entry.deleted && !entry.gone) candidates.push_back(name);
     }
     if (candidates.empty()) return;
     const std::string& name = candidates[Below(candidates.size())];
