@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cleanup import cleaned
-from harness.errors import ConfigError, ZonelabError
+from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.machine.host import Host
 from harness.observe.tracing.write_recorder import Recorder
 from harness.run.ledger import BarrierSnapshot
@@ -160,6 +160,8 @@ class Recording:
         earlier = [runs / run / COMMANDS for run in self._history.runs]
         with unpacked([*earlier, file], self._scratch) as files:
             last = zonemodel.play_writes(self._model.parameters, files)[-1]
+        if [one.recorded for one in last] != [one.recorded for one in recorded]:
+            raise ToolFailed("the model took other bytes than were recorded", code="media")
         return tuple(
             replace(one, failed=known.failed) for one, known in zip(last, recorded, strict=True)
         )

@@ -23,6 +23,11 @@ class MediaInterval:
     collected: int | None = None  # copied by the drive
     failed: int = 0  # of writes and write zeroes that the device refused: not recorded
 
+    @property
+    def recorded(self) -> tuple[str, int, int, int]:
+        """What the recorded commands give, without the drive."""
+        return (self.mark, self.written, self.zeroed, self.discarded)
+
 
 @dataclass(frozen=True, slots=True)
 class MediaRecord:

@@ -84,7 +84,10 @@ def play_writes(model: Mapping[str, Any], files: Sequence[Path]) -> list[tuple[M
         stdin=json.dumps(model),
         check=False,
     )
-    return _intervals(_stdout(done))
+    found = _intervals(_stdout(done))
+    if len(found) != len(files):
+        raise native.foreign(PROGRAM, done.stdout)
+    return found
 
 
 def _intervals(stdout: str) -> list[tuple[MediaInterval, ...]]:

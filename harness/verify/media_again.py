@@ -89,7 +89,7 @@ def _sums(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
             yield f"{name}: {error.message}"
             continue
         wanted = [(one.mark, one.written, one.zeroed, one.discarded) for one in again]
-        if [(one.mark, one.written, one.zeroed, one.discarded) for one in stored] != wanted:
+        if [one.recorded for one in stored] != wanted:
             yield f"{name}: raw/media.json differs from {COMMANDS}"
         taken = sum(one.counted for one in again) + sum(one.failed for one in stored)
         if taken != run.record.counted and not run.record.problem:
