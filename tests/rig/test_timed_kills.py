@@ -36,7 +36,7 @@ def test_the_next_machine_continues_after_a_killed_qemu(tmp_path: Path) -> None:
         played = play(rig, tmp_path)
         took = time.monotonic() - killed[0]
         killer.join()
-    assert played.code == 2
+    assert played.code == 4  # Ansible's for an unreachable host
     assert "Its virtual machine has ended" in played.text, played.text
     assert "unreachable for" not in played.text
     # A look of the play, and what it does on this host at its end.

@@ -1118,23 +1118,46 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
 }
 
 // Returns the superblock of a new volume with another format version.
-std::string OfVersion(std::uint32_t version) {
-  Rig rig;
+std::string OfVersion(EmulatedDevice* device, std::uint32_t version) {
   Superblock superblock;
-  EXPECT_OK(DecodeSuperblock(ReadZone(*rig.device, 0, 0, 4096), &superblock));
+  EXPECT_OK(DecodeSuperblock(ReadZone(*device, 0, 0, 4096), &superblock));
   superblock.version = version;
   return EncodeSuperblock(superblock);
 }
 
 TEST(Metadata, AnOlderFormatIsRefusedByName) {
+  Rig rig;
   Superblock superblock;
-  EXPECT_ERROR(DecodeSuperblock(OfVersion(kOldestVersion - 1), &superblock), "older-version");
+  const std::string block = OfVersion(rig.device.get(), kOldestVersion - 1);
+  EXPECT_ERROR(DecodeSuperblock(block, &superblock), "older-version");
 }
 
-TEST(Metadata, AVolumeOfTheVersionBeforeLinksIsRead) {
-  Superblock superblock;
-  ASSERT_OK(DecodeSuperblock(OfVersion(kOldestVersion), &superblock));
-  EXPECT_EQ(superblock.version, kOldestVersion);
+// Gives a new volume another format version, and its frames the checksums that follow from it.
+void SetVersion(EmulatedDevice* device, std::uint32_t version) {
+  const std::size_t block = device->geometry().block_size;
+  std::string content = ReadZone(*device, 0, 0, InfoOf(*device, 0).write_pointer);
+  content.replace(0, block, OfVersion(device, version));
+  std::uint64_t previous;
+  std::memcpy(&previous, content.data() + kSuperblockChecksumOffset, sizeof(previous));
+  SealedHeader header;
+  for (std::size_t at = block, size; at < content.size(); at += size) {
+    ASSERT_TRUE(ReadHeader(std::string_view(content).substr(at), kFrameMagic, &header));
+    size = SealedSize(header.size, block);
+    header.previous = previous;
+    previous = Seal(header, content.data() + at, size);
+  }
+  Rewrite(device, 0, content);
+}
+
+TEST(Metadata, AMountMakesTheNewestFormatOfTheOneBefore) {
+  Rig rig;
+  SetVersion(rig.device.get(), kOldestVersion);
+  Recovered recovered;
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
+  EXPECT_EQ(recovered.superblock.version, kOldestVersion);
+  ASSERT_OK(Put(rig.Mount().get(), "/a", "content"));
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
+  EXPECT_EQ(recovered.superblock.version, kFormatVersion);
 }
 
 // What RocksDB acknowledges without a sync survives a kill, as on any file system.
@@ -1394,6 +1417,20 @@ TEST(Failure, PiecesOfALostCreationBelongToNoLaterFile) {
     EXPECT_TRUE(ReadWhole(volume.get(), "/1.log") == Content(1, 0, 5000));
     EXPECT_TRUE(ReadWhole(volume.get(), "/new") == Content(3, 0, 5000));
   }
+}
+
+TEST(Failure, ALossIsNamedWithEveryNameOfItsFile) {
+  Rig rig;
+  std::uint32_t zone = 0;
+  {
+    const auto volume = rig.Mount();
+    ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+    ASSERT_OK(volume->files().Link("/a", "/b"));
+    zone = volume->files().All()[0].extents[0].zone;
+    ASSERT_OK(volume->Close());
+  }
+  EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+  EXPECT_NE(Violations(rig.device.get()).find("/a, /b: bytes 0 to 5000"), std::string::npos);
 }
 
 TEST(Failure, OfflineAndReadOnlyZones) {
