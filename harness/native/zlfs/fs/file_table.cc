@@ -82,10 +82,11 @@ IOStatus FileTable::Delete(const std::string& name) {
   const std::lock_guard lock(state_->mutex);
   const auto entry = state_->space.names.find(name);
   if (entry == state_->space.names.end()) return Missing(name);
-  if (entry->second->links.empty()) {
-    Change(DeleteRecord{.file = entry->second->id});
+  const std::shared_ptr<File> file = entry->second;  // the change removes the entry
+  if (file->links.empty()) {
+    Change(DeleteRecord{.file = file->id});
   } else {
-    entry->second->position = Change(UnlinkRecord{.name = name});
+    file->position = Change(UnlinkRecord{.name = name});
   }
   return IOStatus::OK();
 }
