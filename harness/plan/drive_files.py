@@ -144,13 +144,12 @@ def job_input(job: Job) -> dict[str, Any]:
 
 def digest(model: DriveModel) -> str:
     """Return a checksum of all values of a model, without origins and sources."""
-    values = _values(program_input(model))
-    return checksums.of_json(values)
+    return checksums.of_json(_values(model))
 
 
 def core_values(model: DriveModel) -> dict[str, Any]:
     """Return the values of flash, controller and buffer, which drives of one kind share."""
-    values = _values(program_input(model))
+    values = _values(model)
     return {group: values[group] for group in ("flash", "front", "buffer")}
 
 
@@ -188,12 +187,18 @@ def _scaled_to(capacity: int, value: Any) -> dict[str, Any]:
     return {"value": value, "origin": "derived", "source": f"scaled to {capacity} B"}
 
 
-def _values(data: Any) -> Any:
-    if isinstance(data, dict):
-        if data.keys() == {"value", "origin", "source"}:
-            return data["value"]
-        return {k: _values(v) for k, v in data.items() if k not in ("name", "description")}
-    return data
+def without_origins(data: Any) -> Any:
+    """Return the values of a model's file without their origins and sources."""
+    if not isinstance(data, dict):
+        return data
+    if data.keys() == {"value", "origin", "source"}:
+        return data["value"]
+    return {name: without_origins(value) for name, value in data.items()}
+
+
+def _values(model: DriveModel) -> dict[str, Any]:
+    found = without_origins(program_input(model))
+    return {key: value for key, value in found.items() if key not in ("name", "description")}
 
 
 def _load(model: type[M], kind: str, named: str, configs: Path) -> M:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from harness.levels import LEVELS
 from harness.plan import drive_files
@@ -43,13 +42,5 @@ def model_of(study: Study, level: str, device: Device | None) -> MediaModel | No
         return None
     unit = size(drive_files.conventional(named).map_unit.value)
     scaled = drive_files.scaled(named, -(-device.size // unit) * unit)
-    return MediaModel(drive_files.served_name(scaled), _values(drive_files.program_input(scaled)))
-
-
-def _values(data: Any) -> Any:
-    """Return numbers without their origins and sources."""
-    if not isinstance(data, dict):
-        return data
-    if data.keys() == {"value", "origin", "source"}:
-        return data["value"]
-    return {name: _values(value) for name, value in data.items()}
+    parameters = drive_files.without_origins(drive_files.program_input(scaled))
+    return MediaModel(drive_files.served_name(scaled), parameters)
