@@ -346,6 +346,7 @@ class Bed:
         execute_plan(self.machine.plan, request, host=self.host, levels=levels, say=lambda _: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "node", "moment"), CASES)
 def test_nothing_is_written(
     machine: Machine, line: Hostile, node: str, moment: str, monkeypatch: pytest.MonkeyPatch

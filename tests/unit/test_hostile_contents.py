@@ -62,6 +62,7 @@ NAMELESS = {
 BOOT_SECTORS = {"dos", "fat16_noheads"}  # file systems of ours may have the mark too
 
 
+@pytest.mark.slow
 @pytest.mark.needs("wipefs")
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.name)
 def test_data_of_another_program_is_refused(tmp_path: Path, image: Image) -> None:
@@ -82,6 +83,7 @@ def test_data_of_another_program_is_refused(tmp_path: Path, image: Image) -> Non
     assert before[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.name)
 def test_an_old_libblkid_changes_nothing(tmp_path: Path, image: Image) -> None:
     lab = Lab(tmp_path, image.size)
@@ -93,6 +95,7 @@ def test_an_old_libblkid_changes_nothing(tmp_path: Path, image: Image) -> None:
 BESIDE = [i for i in IMAGES if not i.at_end and i.name not in (*NAMELESS, *BOOT_SECTORS, "btrfs")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", BESIDE, ids=lambda image: image.name)
 def test_a_label_of_ours_does_not_cover_another_format(lab: Lab, image: Image) -> None:
     """A killed run's claim, its btrfs label, and what another program wrote beside it."""
