@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +24,6 @@ GENERATED = {
     "docs/troubleshooting.md": [BIN / "python", "-m", "harness.docs.troubleshooting_page"],
 }
 FIGURES = ROOT / "docs" / "figures"
-EXCERPT = ("<!-- first study: make examples -->", "<!-- end -->")
 ANSIBLE = ["--offline", "--profile", "production", "-q", "site.yml", "ansible", "roles"]
 CHECKS = [
     [BIN / "ruff", "format", "--check", "--quiet", "."],
@@ -65,59 +66,101 @@ def docs() -> int:
     return 0
 
 
-# Metrics in the README, with the head of their column and the format of a value.
-SHOWN = {
-    "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
-    "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+@dataclass(frozen=True)
+class Excerpt:
+    """The part of a page that comes from a campaign; a comment with the study's name begins it.
+
+    Attributes:
+        page: path.
+        numbers: file of all rows in docs/figures.
+        shown: metric → head of its column, and format of its values.
+        first_study: whether the page has the answers in words and the first figure, too.
+    """
+
+    page: str
+    numbers: str
+    shown: dict[str, tuple[str, str]]
+    first_study: bool = False
+
+    def row(self, row: dict[str, str]) -> str:
+        """Return a row of ``zonelab compare --format csv`` as a row of the page's tables."""
+        from analysis.judge.verdicts import Verdict  # noqa: PLC0415 - not for ``help``
+
+        form = self.shown[row["metric"]][1]
+        base, value = (form.format(float(row[name])) for name in ("baseline_mean", "level_mean"))
+        ratio = "-"
+        if row["center"] and not Verdict(row["verdict"]).is_silent:
+            ratio = f"{float(row['center']):.2f}"
+            if row["low"]:
+                ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        return f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
+
+    def table(self, metric: str, rows: list[dict[str, str]]) -> list[str]:
+        """Return the lines of a metric's table."""
+        own = [row for row in rows if row["metric"] == metric]
+        base = own[0]["baseline"].removeprefix("conventional-")
+        value = f"{self.shown[metric][0]}, {base}"
+        head = f"| level | {value} | its own | ratio (95 % interval) | verdict |"
+        return [head, "|---|---|---|---|---|", *map(self.row, own), ""]
+
+
+EXCERPTS = {
+    "integration-levels": Excerpt(
+        "README.md",
+        "first-study.csv",
+        {
+            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
+            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+        },
+        first_study=True,
+    ),
+    "zlfs-speed": Excerpt(
+        "docs/zlfs.md",
+        "zlfs-speed.csv",
+        {
+            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
+            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+            "readrandom.throughput": ("reads per second", "{:,.0f}"),
+            "syncwrite.latency_p99": ("p99 of a synced write, µs", "{:,.0f}"),
+        },
+    ),
 }
-
-
-def table_row(row: dict[str, str]) -> str:
-    """Return a row of ``zonelab compare --format csv`` as a row of the README's tables."""
-    from analysis.judge.verdicts import Verdict  # noqa: PLC0415 - not for ``help``
-
-    form = SHOWN[row["metric"]][1]
-    base, value = (form.format(float(row[name])) for name in ("baseline_mean", "level_mean"))
-    ratio = "-"
-    if row["center"] and not Verdict(row["verdict"]).is_silent:
-        ratio = f"{float(row['center']):.2f}"
-        if row["low"]:
-            ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-    return f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
-
-
-def _table(metric: str, rows: list[dict[str, str]]) -> list[str]:
-    title, _ = SHOWN[metric]
-    head = f"| level | {title}, ext4 | its own | ratio (95 % interval) | verdict |"
-    own = [table_row(row) for row in rows if row["metric"] == metric]
-    return [head, "|---|---|---|---|---|", *own, ""]
+BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
 
 
 def examples(campaign: str) -> int:
-    """Write the README's excerpt of the first study, its numbers and its figure from a campaign.
+    """Write the excerpt, the numbers and the figure of a campaign's study.
 
     Times come with the campaign CAMPAIGN-slow beside it.
     """
     folder = Path(campaign) if Path(campaign).is_dir() else ROOT / "results" / campaign
-    both = [str(folder), "--slower", f"{folder}-slow"]
-    metrics = [word for metric in SHOWN for word in ("--metric", metric)]
-    numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
-    page = output([BIN / "zonelab", "report", *both, "--format", "md"])
-    answers = [line for line in page.splitlines() if line.startswith("- **")]
-    rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
-    if not answers or {row["metric"] for row in rows} != SHOWN.keys():
-        print(f"examples: {campaign} lacks rows of {', '.join(SHOWN)}", file=sys.stderr)
+    study = json.loads((folder / "plan.json").read_text())["study"]
+    if study not in EXCERPTS:
+        print(f"examples: no page shows {study}, but {', '.join(EXCERPTS)}", file=sys.stderr)
         return 1
-    excerpt = "\n".join([line for metric in SHOWN for line in _table(metric, rows)] + answers)
-    readme = (ROOT / "README.md").read_text()
-    begin, end = EXCERPT
-    parts = (readme.partition(begin)[0], begin, f"\n{excerpt}\n", end, readme.partition(end)[2])
-    output([BIN / "zonelab", "report", *both])
-    drawn = (folder / "report/figures/amplification.svg").read_text()
-    # A page sets its own colours; some programs that show a file alone know no variables.
-    (FIGURES / "amplification.svg").write_text(drawn.replace("var(--grid, #dddddd)", "#dddddd"))
-    (FIGURES / "first-study.csv").write_text(numbers)
-    (ROOT / "README.md").write_text("".join(parts))
+    excerpt = EXCERPTS[study]
+    both = [str(folder), "--slower", f"{folder}-slow"]
+    metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
+    numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
+    rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
+    if {row["metric"] for row in rows} != excerpt.shown.keys():
+        print(f"examples: {campaign} lacks rows of {', '.join(excerpt.shown)}", file=sys.stderr)
+        return 1
+    lines = [line for metric in excerpt.shown for line in excerpt.table(metric, rows)]
+    if excerpt.first_study:
+        page = output([BIN / "zonelab", "report", *both, "--format", "md"])
+        lines += [line for line in page.splitlines() if line.startswith("- **")]
+        output([BIN / "zonelab", "report", *both])
+        drawn = (folder / "report/figures/amplification.svg").read_text()
+        # A page sets its own colours; some programs that show a file alone know no variables.
+        drawn = drawn.replace("var(--grid, #dddddd)", "#dddddd")
+        (FIGURES / "amplification.svg").write_text(drawn)
+    (FIGURES / excerpt.numbers).write_text(numbers)
+    before, begin, rest = (ROOT / excerpt.page).read_text().partition(BEGIN.format(study))
+    text = "\n".join(lines).rstrip()
+    (ROOT / excerpt.page).write_text(
+        "".join((before, begin, f"\n{text}\n", END, rest.partition(END)[2]))
+    )
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +79,7 @@ class Comparison:
         skipped: value without any ok run → why.
         absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
         unmeasured: selected metrics that are null in every ok run.
-        steady: every measured phase of every ok run.
+        steady: every measured phase of every cell with an ok run.
         asked: whether the user named the metrics, so that every one is shown.
     """
 
@@ -217,11 +216,12 @@ def compare(
     chosen_runs = [run for run in runs if label(run, contrast) in values]
     apart = noise.floor_cells(pool.latest, contrast, baseline)
     compared = [run for run in chosen_runs if run.cell not in apart]
-    labels = steady.label_phases([run for run in compared if run.ok])
-    labels_of: dict[RunRecord, list[PhaseSteady]] = defaultdict(list)
-    for phase in labels:
-        labels_of[phase.run].append(phase)
     groups = strata(compared, contrast)
+    stratum_by_run = {run: stratum for stratum, members in groups.items() for run in members}
+    labels = steady.label_phases(
+        [run for run in compared if run.ok],
+        lambda run: (label(run, contrast), stratum_by_run[run]),
+    )
     one = one_number.others_of(keys, groups, claimed)
     keys = list(one)
     every_phase = _phases(compared)
@@ -230,9 +230,10 @@ def compare(
         own = [key for key in keys if key.rpartition(".")[0] not in elsewhere]
         sides = {value: Side(value, pool) for value in values}
         for run in members:
-            side = sides[label(run, contrast)]
-            side.runs.append(run)
-            side.labels.extend(labels_of[run])
+            sides[label(run, contrast)].runs.append(run)
+        for phase in labels:
+            if phase.stratum == stratum:
+                sides[phase.value].labels.append(phase)
         base = sides[baseline]
         for value, level in sides.items():
             if value == baseline or not level.ok:

@@ -14,7 +14,7 @@ from analysis.judge.select import metric_info
 from analysis.judge.side import Side
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
-from analysis.read import percentiles, steady
+from analysis.read import percentiles
 from analysis.read.load import CampaignData, Pool
 from harness.metrics.catalogue import Better, MetricInfo, MetricKind
 from harness.store.result import Severity
@@ -33,7 +33,7 @@ class Row:
 
     Attributes:
         stratum: values of the other factors; empty if none varies.
-        steady: counted labels of the phase for the baseline's and the level's runs; empty if the
+        steady: labels of the phase of the baseline and of the level; empty if the
             metric belongs to no measured phase.
         floor: the relative difference that a verdict must exceed.
         shown: both sides' values if they are not means over runs: percentiles come from merged
@@ -155,8 +155,9 @@ def _pooled(pool: Pool, contrast: str, found: Estimate) -> list[str]:
 
 
 def _steady(side: Side, phase: str) -> str:
-    """Count the labels of a phase over a side's runs."""
-    return steady.count_labels([one for one in side.labels if one.phase == phase])
+    """Return the label of a phase of a side; '' if it is not measured or has no series."""
+    found = (one.steady.label.value for one in side.labels if one.phase == phase and one.recorded)
+    return next(found, "")
 
 
 def _histogram(side: Side, phase: str) -> histogram.Histogram | None:

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 class Side:
     """A value of the contrasted factor with all its runs in a stratum.
 
-    ``labels`` has the measured phases of its ok runs.
+    ``labels`` has its measured phases.
     """
 
     name: str

@@ -1,14 +1,15 @@
 """Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
-A phase is cut into rounds of equal device writes. It is "steady" only if its rounds exclude
-large changes of user bytes per device byte, of throughput, and of bytes that wait for compaction.
+A phase is cut into rounds of equal device writes, which are averaged over the runs of a cell. It is
+"steady" only if they exclude large changes of user bytes per device byte, of throughput, and of
+bytes that wait for compaction.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from analysis.read import parallel, trend
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
 from analysis.read.series import read_by_column
@@ -25,6 +27,7 @@ from analysis.read.series import read_by_column
 TURNOVER = 1.0
 SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
 _NO_SERIES = "no series was recorded"
+_THROUGHPUT = "throughput"
 
 
 class SteadyLabel(StrEnum):
@@ -36,33 +39,60 @@ class SteadyLabel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
-    """A label and its phase in seconds since the run began, None without rounds.
+class Rounds:
+    """A phase of one run in rounds, without the first and the last one.
 
-    ``throughputs`` has one value per round, in operations per second. On a modelled drive, times
-    are of the model.
+    Attributes:
+        begin: seconds since the run began, None without rounds.
+        end: the same.
+        throughputs: operations per second of each round. On a modelled drive, times are of the
+            model.
+        shares: quantity → its value in each round, as a share of its mean.
+        turnover: device writes from the fill to the end, in capacities; None if it only reads.
     """
+
+    begin: float | None
+    end: float | None
+    throughputs: tuple[float, ...] = ()
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    turnover: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A label, and the window of its rounds: the mean of its runs, None without rounds."""
 
     label: SteadyLabel
     begin: float | None
     end: float | None
     rounds: int
     why: str
-    throughputs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSteady:
-    """A measured phase of a run with its label."""
+    """A measured phase of a group of runs with its label.
 
-    run: RunRecord
+    Attributes:
+        value: of the contrasted factor.
+        stratum: the other factors that vary; may be empty.
+        phase: its name.
+        runs: those with a series.
+        steady: the label.
+        throughputs: operations per second of each round, by run.
+    """
+
+    value: str
+    stratum: str
     phase: str
+    runs: tuple[RunRecord, ...]
     steady: Steady
+    throughputs: tuple[tuple[float, ...], ...] = ()
 
     @property
     def recorded(self) -> bool:
         """Whether there is a series; points of fio and single requests have none."""
-        return self.steady.why != _NO_SERIES
+        return bool(self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,55 +154,90 @@ class _Check(NamedTuple):
         return f"{self.name} {float(self.change.center):+.0%} (up to {self.change.largest:.0%})"
 
 
-def judge(progress: PhaseSeries) -> Steady:
-    """Label a phase by its rounds."""
+def rounds_of(progress: PhaseSeries) -> Rounds:
+    """Cut a phase into at most trend.BLOCKS rounds."""
     cuts = _cuts(progress)
-    rounds = len(cuts) - 1
+    turnover = _turnover(progress) if progress.payload else None
+    if len(cuts) < 2:  # noqa: PLR2004 - no round has fewer edges
+        return Rounds(None, None, turnover=turnover)
     rates = tuple(_rates(progress.operations, cuts))
-    if rounds < trend.FEWEST:
-        begin, end = (cuts[0], cuts[-1]) if rounds else (None, None)
-        why = f"{rounds} of {trend.FEWEST} rounds of {SHORTEST:g} s"
-        return Steady(SteadyLabel.TOO_SHORT, begin, end, rounds, why, rates)
-    if not all(rates):
-        why = "a round without an operation"
-        return Steady(SteadyLabel.NOT_STEADY, cuts[0], cuts[-1], rounds, why, rates)
-    checks = [_Check("throughput", _relative(rates))]
+    shares = {_THROUGHPUT: _shares(rates)}
     if progress.payload:
-        checks += _of_writes(progress, cuts)
-    label, turnover = SteadyLabel.STEADY, _turnover(progress)
+        shares |= _shares_of_writes(progress, cuts)
+    return Rounds(cuts[0], cuts[-1], rates, shares, turnover)
+
+
+def judge(runs: Sequence[Rounds]) -> Steady:
+    """Label a phase by the rounds of all its runs, at least one."""
+    count = min(len(run.throughputs) for run in runs)
+    begin, end = _mean([run.begin for run in runs]), _mean([run.end for run in runs])
+    if count < trend.FEWEST:
+        why = f"{count} of {trend.FEWEST} rounds of {SHORTEST:g} s"
+        return Steady(SteadyLabel.TOO_SHORT, begin, end, count, why)
+    common = set.intersection(*[set(run.shares) for run in runs])
+    means = {
+        name: np.mean([_rebinned(run.shares[name], count) for run in runs], axis=0)
+        for name in runs[0].shares
+        if name in common
+    }
+    if not means[_THROUGHPUT].all():
+        return Steady(SteadyLabel.NOT_STEADY, begin, end, count, "a round without an operation")
+    checks = [_Check(name, trend.change(values)) for name, values in means.items()]
+    written = [run.turnover for run in runs if run.turnover is not None]
+    label = SteadyLabel.STEADY
     if any(bool(check.change.drifts) for check in checks):
         label = SteadyLabel.NOT_STEADY
-    elif turnover < TURNOVER or not all(bool(check.change.steady) for check in checks):
+    elif min(written, default=TURNOVER) < TURNOVER or not all(
+        bool(check.change.steady) for check in checks
+    ):
         label = SteadyLabel.TOO_SHORT
     why = "; ".join(map(str, checks))
-    if progress.payload:
-        why = f"{turnover:.0%} of the capacity written after the fill; {why}"
-    return Steady(label, cuts[0], cuts[-1], rounds, why, rates)
+    if written:
+        why = f"{min(written):.0%} of the capacity written after the fill; {why}"
+    return Steady(label, begin, end, count, why)
 
 
-_labels: Memo[tuple[Steady, ...]] = Memo()
+_rounds: Memo[tuple[Rounds | None, ...]] = Memo()
+_Group = tuple[str, str]
 
 
-def label_phases(runs: Sequence[RunRecord]) -> tuple[PhaseSteady, ...]:
-    """Return the label of every measured phase that the runs began.
+def label_phases(
+    runs: Sequence[RunRecord], group: Callable[[RunRecord], _Group]
+) -> tuple[PhaseSteady, ...]:
+    """Return the label of every measured phase that the runs began, sorted by phase and group.
+
+    Args:
+        runs: of any groups.
+        group: returns the value of the contrasted factor, and the stratum.
 
     Raises:
         RunFailed: a series is not numeric.
     """
-    labels = _labels.get(runs, _compute)
-    return tuple(
-        PhaseSteady(run, phase.name, _on_model_clock(label, run.seconds(1.0)))
-        for run, own in zip(runs, labels, strict=True)
-        for phase, label in zip(run.measured, own, strict=True)
-    )
+    found: dict[tuple[str, _Group], list[tuple[RunRecord, Rounds]]] = {}
+    for run, own in zip(runs, _rounds.get(runs, _compute), strict=True):
+        of_run, second = group(run), run.seconds(1.0)
+        for phase, rounds in zip(run.measured, own, strict=True):
+            known = found.setdefault((phase.name, of_run), [])
+            if rounds is not None:
+                known.append((run, _on_model_clock(rounds, second)))
+    return tuple(_labelled(*key, found[key]) for key in sorted(found))
 
 
-def _on_model_clock(label: Steady, second: float) -> Steady:
-    """Return a label with times of the model; ``second`` is a second of the machine there."""
-    if second == 1.0 or label.begin is None or label.end is None:
-        return label
-    rates = tuple(rate / second for rate in label.throughputs)
-    return replace(label, begin=label.begin * second, end=label.end * second, throughputs=rates)
+def _labelled(phase: str, group: _Group, known: Sequence[tuple[RunRecord, Rounds]]) -> PhaseSteady:
+    if not known:
+        none = Steady(SteadyLabel.TOO_SHORT, None, None, 0, _NO_SERIES)
+        return PhaseSteady(*group, phase, (), none)
+    runs, rounds = zip(*known, strict=True)
+    rates = tuple(one.throughputs for one in rounds)
+    return PhaseSteady(*group, phase, runs, judge(rounds), rates)
+
+
+def _on_model_clock(rounds: Rounds, second: float) -> Rounds:
+    """Return rounds with times of the model; ``second`` is a second of the machine there."""
+    if second == 1.0 or rounds.begin is None or rounds.end is None:
+        return rounds
+    rates = tuple(rate / second for rate in rounds.throughputs)
+    return replace(rounds, begin=rounds.begin * second, end=rounds.end * second, throughputs=rates)
 
 
 class _Phase(NamedTuple):
@@ -183,8 +248,8 @@ class _Phase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _LabelJob:
-    """The input of :func:`_label_run`. It is small, because it is sent to worker processes."""
+class _RoundsJob:
+    """The input of :func:`_rounds_of_run`. It is small, because it is sent to worker processes."""
 
     folder: Path
     capacity: int
@@ -196,28 +261,23 @@ class _LabelJob:
         return cls(run.path, run.result.device.capacity, phases)
 
 
-def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Steady, ...]]:
-    return parallel.each(_label_run, [_LabelJob.of(run) for run in runs])
+def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Rounds | None, ...]]:
+    return parallel.each(_rounds_of_run, [_RoundsJob.of(run) for run in runs])
 
 
-def _label_run(job: _LabelJob) -> tuple[Steady, ...]:
+def _rounds_of_run(job: _RoundsJob) -> tuple[Rounds | None, ...]:
+    """Return the rounds of each phase, None without a series."""
     written = _written(job.folder / "series" / "diskstats.csv")
-    found: list[Steady] = []
+    found: list[Rounds | None] = []
     filled: float | None = None
     for phase in job.phases:
         operations = _column(job.folder / "series" / f"{phase.name}.csv", "operations")
         if operations is None or written is None:
-            found.append(Steady(SteadyLabel.TOO_SHORT, None, None, 0, _NO_SERIES))
+            found.append(None)
             continue
         filled = written.at(operations.t[0]) if filled is None else filled
-        found.append(judge(_progress(job, phase, operations, written, filled)))
+        found.append(rounds_of(_progress(job, phase, operations, written, filled)))
     return tuple(found)
-
-
-def count_labels(phases: Sequence[PhaseSteady]) -> str:
-    """Return ``steady x2, not steady x1``, in the order of SteadyLabel; '' without a series."""
-    labels = [phase.steady.label for phase in phases if phase.recorded]
-    return ", ".join(f"{label} x{labels.count(label)}" for label in SteadyLabel if label in labels)
 
 
 def window(steady: Steady) -> str:
@@ -228,7 +288,7 @@ def window(steady: Steady) -> str:
 
 
 def _progress(
-    job: _LabelJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
+    job: _RoundsJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
 ) -> PhaseSeries:
     # The start of the first interval is not recorded: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
@@ -257,18 +317,21 @@ def _written(path: Path) -> TimeSeries | None:
 
 
 def _cuts(progress: PhaseSeries) -> list[float]:
-    """Return the edges of rounds: equal device writes, or equal times where nothing is written."""
+    """Return the edges of rounds: equal device writes, or equal times where nothing is written.
+
+    The first and the last round are left out: a phase begins without anything to compact, and ends
+    in the middle of a burst of writes.
+    """
     first, last = progress.operations.t[0], progress.operations.t[-1]
-    count = min(trend.BLOCKS, int((last - first) / SHORTEST))
-    if count < 1:
+    count = min(trend.BLOCKS + 2, int((last - first) / SHORTEST))
+    if count <= 2:  # noqa: PLR2004 - the first and the last
         return [last]
     parts = [index / count for index in range(1, count)]
     begin, end = progress.written.at(first), progress.written.at(last)
     if progress.payload and end > begin:
-        inner = [progress.written.last_at_most(begin + part * (end - begin)) for part in parts]
+        cuts = [progress.written.last_at_most(begin + part * (end - begin)) for part in parts]
     else:
-        inner = [first + part * (last - first) for part in parts]
-    cuts = [first, *inner, last]
+        cuts = [first + part * (last - first) for part in parts]
     return cuts if all(a < b for a, b in pairwise(cuts)) else [last]
 
 
@@ -283,14 +346,14 @@ def _turnover(progress: PhaseSeries) -> float:
     return (progress.written.at(progress.operations.t[-1]) - progress.filled) / progress.capacity
 
 
-def _relative(values: Sequence[float], scale: float | None = None) -> trend.LinearTrend:
-    """Return the change over all rounds as a share of ``scale``, by default of their mean."""
-    rounds = np.array(values, dtype=np.float64)
-    return trend.change(rounds / (scale or float(rounds.mean())))
+def _shares(values: Sequence[float], scale: float | None = None) -> tuple[float, ...]:
+    """Return values over ``scale``, by default their mean. Zeros stay zeros."""
+    scale = sum(values) / len(values) if scale is None else scale
+    return tuple(value / (scale or 1.0) for value in values)
 
 
-def _of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> Iterator[_Check]:
-    """Yield the checks of a phase that writes.
+def _shares_of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Return the shares of a phase that writes.
 
     Rounds have equal device bytes, so their user bytes have the mean 1 / write amplification. The
     inverse is finite also in a round where the level only collects. Bytes that wait for compaction
@@ -300,7 +363,20 @@ def _of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> Iterator[_Check]
         progress.payload * (progress.operations.at(b) - progress.operations.at(a))
         for a, b in pairwise(cuts)
     ]
-    yield _Check("user bytes per device byte", _relative(user))
+    found = {"user bytes per device byte": _shares(user)}
     if progress.pending is not None:
         means = [progress.pending.mean(a, b) for a, b in pairwise(cuts)]
-        yield _Check("pending compaction of user bytes", _relative(means, sum(user)))
+        found["pending compaction of user bytes"] = _shares(means, sum(user))
+    return found
+
+
+def _rebinned(values: Sequence[float], count: int) -> FloatArray:
+    """Return ``count`` means of equal parts of the values."""
+    edges = np.linspace(0, len(values), count + 1)
+    sums = np.interp(edges, np.arange(len(values) + 1), np.cumsum((0.0, *values)))
+    return np.asarray(np.diff(sums) * (count / len(values)), dtype=np.float64)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

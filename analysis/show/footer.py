@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from analysis.judge import stats
-from analysis.judge.compare import Comparison, group_label
+from analysis.judge.compare import Comparison
 from analysis.read import steady
-from analysis.read.steady import PhaseSteady, SteadyLabel
 from analysis.tenants import mix
 
-_WORST = (SteadyLabel.NOT_STEADY, SteadyLabel.TOO_SHORT, SteadyLabel.STEADY)
 # First words of a line by the consequence of the differences in it.
 _CONSEQUENCES = {"no verdict": "NOT COMPARABLE", "declared": "declared", "listed": "also differs"}
 
@@ -76,21 +74,13 @@ def _drift_lines(comparison: Comparison) -> list[str]:
 
 
 def _steady_lines(comparison: Comparison) -> list[str]:
-    """Return one line per group and measured phase: its labels, and the window of the worst.
-
-    One line counts all phases without a series.
-    """
-    groups: dict[tuple[str, str, str], list[PhaseSteady]] = {}
-    recorded = [phase for phase in comparison.steady if phase.recorded]
-    for phase in recorded:
-        value, stratum = group_label(phase.run, comparison)
-        groups.setdefault((phase.phase, value, stratum), []).append(phase)
+    """Return one line per measured phase of a group; one for all those without a series."""
     lines = []
-    for (name, value, stratum), phases in sorted(groups.items()):
-        group = f"{name} of {value}{f' ({stratum})' if stratum else ''}"
-        worst = min(phases, key=lambda phase: _WORST.index(phase.steady.label))
-        where = f"{worst.run.name}: {steady.window(worst.steady)}"
-        lines.append(f"steady state: {group}: {steady.count_labels(phases)}; {where}")
+    recorded = [phase for phase in comparison.steady if phase.recorded]
+    for one in recorded:
+        group = f"{one.phase} of {one.value}{f' ({one.stratum})' if one.stratum else ''}"
+        label = one.steady.label.value
+        lines.append(f"steady state: {group}: {label}; {steady.window(one.steady)}")
     if unknown := len(comparison.steady) - len(recorded):
         lines.append(f"steady state: not known in {unknown} phases without a series")
     return lines

@@ -153,7 +153,8 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]
     unsteady = len(recorded) - recorded.count(SteadyLabel.STEADY)
     if unsteady:
-        parts.append(f"{unsteady} of {len(recorded)} measured phases are not steady")
+        verb = "is" if unsteady == 1 else "are"
+        parts.append(f"{unsteady} of {len(recorded)} measured phases {verb} not steady")
     lost = sum(not run.ok and run.result.status is not Status.SKIPPED for run in comparison.runs)
     if lost:
         parts.append(f"{lost} runs are not ok")

@@ -118,9 +118,10 @@ def to_json(comparison: Comparison) -> str:
         ],
         "steady": [
             {
-                "run": phase.run.name,
-                "host": phase.run.host,
+                "value": phase.value,
+                "stratum": phase.stratum,
                 "phase": phase.phase,
+                "runs": len(phase.runs),
                 "label": phase.steady.label.value,
                 "begin": phase.steady.begin,
                 "end": phase.steady.end,

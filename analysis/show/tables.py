@@ -8,7 +8,7 @@ from typing import NamedTuple
 from analysis import numbers
 from analysis.judge import bottleneck, comparability, rounds
 from analysis.judge.comparability import Difference
-from analysis.judge.compare import Comparison, group_label
+from analysis.judge.compare import Comparison
 from analysis.judge.drift import Drift
 from analysis.judge.fingerprint import fingerprint
 from analysis.judge.rounds import Components
@@ -70,7 +70,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "cells": render.cells_table(comparison),
         "runs": _runs(campaign),
         "issues": _issues(campaign),
-        "steady": tabulate(_STEADY, comparison.steady),
+        "steady": _steady(comparison),
         "rounds": _rounds(comparison),
         "drift": tabulate(_DRIFT, comparison.drifts),
         "lsm": flow_tables.lsm_levels(flows),
@@ -125,16 +125,24 @@ def _issues(campaign: CampaignData) -> Table:
     return tabulate(_ISSUES, found)
 
 
+def _steady(comparison: Comparison) -> Table:
+    columns: dict[str, Callable[[PhaseSteady], str]] = {
+        "phase": lambda row: row.phase,
+        comparison.contrast: lambda row: row.value,
+        "stratum": lambda row: row.stratum,
+        "runs": lambda row: str(len(row.runs)),
+        "label": lambda row: row.steady.label.value,
+        "window": lambda row: window(row.steady),
+    }
+    return tabulate(columns, comparison.steady)
+
+
 def _rounds(comparison: Comparison) -> Table:
     """Return the spread of throughput between the runs of a group and between a run's blocks."""
-    groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
-    for phase in comparison.steady:
-        value, stratum = group_label(phase.run, comparison)
-        groups.setdefault((phase.phase, value, stratum), []).append(phase.steady.throughputs)
     spreads = (
-        _Spread(*group, components)
-        for group, values in sorted(groups.items())
-        if (components := rounds.components(values)) is not None
+        _Spread(phase.phase, phase.value, phase.stratum, components)
+        for phase in comparison.steady
+        if (components := rounds.components(phase.throughputs)) is not None
     )
     columns: dict[str, Callable[[_Spread], str]] = {
         "phase": lambda row: row.phase,
@@ -228,13 +236,6 @@ _ISSUES: dict[str, Callable[[_RunIssue], str]] = {
     "message": lambda row: row.issue.message,
     "expected": lambda row: _text(row.issue.expected),
     "actual": lambda row: _text(row.issue.actual),
-}
-
-_STEADY: dict[str, Callable[[PhaseSteady], str]] = {
-    "run": lambda row: row.run.name,
-    "phase": lambda row: row.phase,
-    "label": lambda row: row.steady.label.value,
-    "window": lambda row: window(row.steady),
 }
 
 _DRIFT: dict[str, Callable[[Drift], str]] = {

@@ -1,4 +1,4 @@
-"""How often a series is called steady, by simulation with known drift.
+"""How often a phase is called steady, by simulation with known drift.
 
 ``python -m tests.bench.steady_simulation`` prints the table of docs/simulations.md.
 """
@@ -15,8 +15,9 @@ from analysis.read.arrays import FloatArray
 EXPERIMENTS = 20_000
 SEED = 20_227
 CV = 1.0
-# Seconds of a phase, and the share of a value that the next second keeps.
-LENGTHS, MEMORIES = (300, 600, 1800), (0.0, 0.5, 0.8)
+# Seconds of a phase without its ends, and runs of it.
+LENGTHS = ((300, 1), (300, 4), (600, 1), (600, 4), (1800, 1))
+MEMORIES = (0.0, 0.5, 0.8)  # the share of a value that the next second keeps
 SHAPES = ("stationary", "doubles", "halves", "steps to twice")
 
 
@@ -40,25 +41,26 @@ def series(shape: str, seconds: int, memory: float, count: int = EXPERIMENTS) ->
     return np.asarray(noise * level, dtype=np.float64)
 
 
-def words(values: FloatArray) -> tuple[float, float]:
-    """Return the shares of series that are steady and that drift."""
+def words(values: FloatArray, runs: int = 1) -> tuple[float, float]:
+    """Return the shares of phases that are steady and that drift; a phase has ``runs`` series."""
     count, seconds = values.shape
     blocks = values.reshape(count, trend.BLOCKS, seconds // trend.BLOCKS).mean(axis=2)
-    found = trend.change(blocks / blocks.mean(axis=1, keepdims=True))
+    shares = blocks / blocks.mean(axis=1, keepdims=True)
+    found = trend.change(shares.reshape(count // runs, runs, trend.BLOCKS).mean(axis=1))
     return float(found.steady.mean()), float(found.drifts.mean())
 
 
 def table(count: int = EXPERIMENTS) -> str:
     """Return the table in Markdown."""
     lines = [
-        "| seconds | memory | " + " | ".join(SHAPES) + " |",
-        "|" + "---|" * (2 + len(SHAPES)),
+        "| seconds | runs | memory | " + " | ".join(SHAPES) + " |",
+        "|" + "---|" * (3 + len(SHAPES)),
     ]
-    for seconds in LENGTHS:
+    for seconds, runs in LENGTHS:
         for memory in MEMORIES:
-            shares = (words(series(shape, seconds, memory, count)) for shape in SHAPES)
-            cells = (f"{steady:.1%}, {drifts:.1%}".replace("%", " %") for steady, drifts in shares)
-            lines.append(f"| {seconds} | {memory:g} | {' | '.join(cells)} |")
+            found = (words(series(shape, seconds, memory, count * runs), runs) for shape in SHAPES)
+            cells = (f"{steady:.1%}, {drifts:.1%}".replace("%", " %") for steady, drifts in found)
+            lines.append(f"| {seconds} | {runs} | {memory:g} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

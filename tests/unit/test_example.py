@@ -71,14 +71,17 @@ def test_every_change_that_affects_numbers_raises_their_version() -> None:
     assert sum(line.startswith("- ") for line in section.splitlines()) == numbers_version.CHANGES
 
 
-def test_the_readme_shows_what_compare_printed() -> None:
-    """The table of the first study; its runs are too large for this repository."""
-    with (ROOT / "docs/figures/first-study.csv").open(newline="", encoding="utf-8") as file:
+@pytest.mark.parametrize("study", upkeep.EXCERPTS)
+def test_a_page_shows_what_compare_printed(study: str) -> None:
+    """The tables of a study; its runs are too large for this repository."""
+    excerpt = upkeep.EXCERPTS[study]
+    with (ROOT / "docs/figures" / excerpt.numbers).open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["metric"]]
-    readme = (ROOT / "README.md").read_text()
+    page = (ROOT / excerpt.page).read_text()
+    own = page.partition(upkeep.BEGIN.format(study))[2].partition(upkeep.END)[0]
     assert len(rows) >= 3
     for row in rows:
-        assert upkeep.table_row(row) in readme
+        assert excerpt.row(row) in own
 
 
 def test_the_readmes_links_lead_somewhere() -> None:

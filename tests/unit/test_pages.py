@@ -28,8 +28,8 @@ def test_sentences_are_found() -> None:
 
 def by_hand(page: Path) -> str:
     """Return what people wrote on a page."""
-    begin, end = map(re.escape, upkeep.EXCERPT)
-    text = re.sub(f"{begin}.*?{end}", "", page.read_text(), flags=re.DOTALL)
+    begin = upkeep.BEGIN.format("[a-z-]+")
+    text = re.sub(f"{begin}.*?{upkeep.END}", "", page.read_text(), flags=re.DOTALL)
     return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page.name == TABLES_PRINTED else text
 
 

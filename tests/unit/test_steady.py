@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from analysis.judge.compare import compare
 from analysis.read import steady
-from analysis.read.load import load
+from analysis.read.load import RunRecord, load
 from analysis.read.series import read_throughput
-from analysis.read.steady import PhaseSeries, SteadyLabel, TimeSeries, judge
+from analysis.read.steady import PhaseSeries, Steady, SteadyLabel, TimeSeries
 from analysis.show.footer import footer
 from analysis.show.headline import answers
 from analysis.show.render import render
@@ -58,6 +58,15 @@ def load_of(
     )
 
 
+def judge(*phases: PhaseSeries) -> Steady:
+    """Label the runs of one phase."""
+    return steady.judge([steady.rounds_of(phase) for phase in phases])
+
+
+def by_cell(run: RunRecord) -> tuple[str, str]:
+    return run.cell, ""
+
+
 def doubling(load_: PhaseSeries) -> PhaseSeries:
     """The same operations, while the write amplification rises to twice its begin."""
     total = [CAPACITY * 1.0]
@@ -70,10 +79,10 @@ def doubling(load_: PhaseSeries) -> PhaseSeries:
 def test_a_flat_phase_is_steady_and_shows_its_blocks() -> None:
     found = judge(load_of([RATE] * SECONDS))
     assert (found.label, found.rounds) == (SteadyLabel.STEADY, 20)
-    assert (found.begin, found.end) == (0.0, 100.0)
+    assert (found.begin, found.end) == pytest.approx((100 / 22, 2100 / 22))
     # 100 s at 30 MB/s, and the capacity before
     assert found.why.startswith("386% of the capacity written after the fill; throughput +0%")
-    assert steady.window(found).startswith("20 rounds from 0 to 100 s: 386%")
+    assert steady.window(found).startswith("20 rounds from 4.545 to 95.45 s: 386%")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,49 @@ def test_a_single_noisy_quantity_is_enough_to_be_too_short() -> None:
     assert found.label is SteadyLabel.TOO_SHORT
 
 
+def swinging(low: float, high: float, growth: float = 1.0) -> PhaseSeries:
+    """Reads whose rate changes every ten seconds, and ``growth`` times over the phase."""
+    steps = np.linspace(1, growth, 220)
+    rates = [RATE * step * (high if t // 10 % 2 else low) for t, step in enumerate(steps)]
+    return replace(load_of(rates), payload=0, pending=None)
+
+
+def test_runs_of_a_cell_are_judged_together() -> None:
+    """Alone, each run is too noisy. Together they are even."""
+    for growth, label in ((1.0, SteadyLabel.STEADY), (2.0, SteadyLabel.NOT_STEADY)):
+        runs = swinging(0.2, 1.8, growth), swinging(1.8, 0.2, growth)
+        assert {judge(run).label for run in runs} == {SteadyLabel.TOO_SHORT}
+        assert judge(*runs).label is label
+
+
+def test_the_run_with_least_decides_what_is_enough() -> None:
+    long, early = load_of([RATE] * SECONDS), load_of([RATE] * 30, filled=1.5)
+    assert judge(long, early).label is SteadyLabel.TOO_SHORT  # its device writes
+    few = judge(long, load_of([RATE] * 13))
+    assert (few.label, few.rounds) == (SteadyLabel.TOO_SHORT, 4)
+    some = judge(long, load_of([RATE] * 30))
+    assert (some.label, some.rounds) == (SteadyLabel.STEADY, 13)
+
+
+def test_other_numbers_of_rounds_have_the_same_mean() -> None:
+    values = [1.0, 2.0, 6.0, 7.0]
+    assert list(steady._rebinned(values, 4)) == values
+    assert list(steady._rebinned(values, 2)) == [1.5, 6.5]
+    assert steady._rebinned(values, 3).mean() == pytest.approx(4.0)
+    assert list(steady._rebinned(values, 3)) == pytest.approx([1.25, 4.0, 6.75])
+
+
+def test_the_ends_of_a_phase_are_left_out() -> None:
+    """It begins faster, as nothing waits for compaction, and ends while writers are stalled."""
+    bursts = [RATE * (t % 5 == 0) for t in range(200)]
+    phase = load_of([4 * RATE] * 10 + bursts + [0.0] * 10)
+    compacting = TimeSeries(phase.written.t, tuple(1e8 * (t + 20) for t in phase.written.t))
+    found = judge(replace(phase, written=compacting))
+    assert found.label is SteadyLabel.STEADY
+    assert "throughput +0% (up to 0%)" in found.why or "throughput -0% (up to 0%)" in found.why
+    assert (found.begin, found.end) == pytest.approx((10.0, 210.0))
+
+
 def test_a_growing_backlog_is_not_steady_and_a_swinging_backlog_is() -> None:
     # 10 MB/s of user bytes, so 2 MB/s more to compact is a fifth of them.
     grows = curve([2e6 * t for t in range(SECONDS + 1)])
@@ -125,7 +177,7 @@ def test_pending_bytes_that_no_log_has_are_not_judged() -> None:
 
 
 def test_a_phase_of_four_blocks_is_too_short() -> None:
-    found = judge(load_of([RATE] * 9))
+    found = judge(load_of([RATE] * 13))
     assert (found.label, found.rounds, found.why) == (
         SteadyLabel.TOO_SHORT,
         4,
@@ -149,7 +201,8 @@ def test_a_phase_that_stood_still_is_not_steady() -> None:
 def test_reads_have_blocks_of_time() -> None:
     reads = replace(load_of([RATE] * SECONDS), payload=0, pending=None)
     found = judge(reads)
-    assert (found.label, found.begin, found.end) == (SteadyLabel.STEADY, 0.0, 100.0)
+    assert found.label is SteadyLabel.STEADY
+    assert (found.begin, found.end) == pytest.approx((100 / 22, 2100 / 22))
     assert found.why.startswith("throughput ")
     assert "capacity" not in found.why
     falls = load_of([RATE * (2 - t / SECONDS) for t in range(SECONDS)])
@@ -157,12 +210,17 @@ def test_reads_have_blocks_of_time() -> None:
 
 
 # Stationary series with a coefficient of variation of 1, and lines that double over the phase.
-@pytest.mark.parametrize(("seconds", "memory"), [(600, 0.0), (1800, 0.5)])
-def test_noise_is_steady_and_a_doubling_is_not(seconds: int, memory: float) -> None:
-    stationary, _ = simulation.words(simulation.series("stationary", seconds, memory, 1000))
+@pytest.mark.parametrize(
+    ("seconds", "runs", "memory"), [(600, 1, 0.0), (1800, 1, 0.5), (300, 4, 0.0)]
+)
+def test_noise_is_steady_and_a_doubling_is_not(seconds: int, runs: int, memory: float) -> None:
+    def words(shape: str) -> tuple[float, float]:
+        return simulation.words(simulation.series(shape, seconds, memory, 1000 * runs), runs)
+
+    stationary, _ = words("stationary")
     assert stationary >= 0.90
     for shape in ("doubles", "halves", "steps to twice"):
-        called, seen = simulation.words(simulation.series(shape, seconds, memory, 1000))
+        called, seen = words(shape)
         assert called <= 0.05
         assert seen >= 0.90
 
@@ -218,17 +276,18 @@ def test_the_mean_of_a_value_that_holds() -> None:
 @pytest.mark.slow
 def test_the_label_is_in_every_form_and_in_the_report(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c")), metrics=["overwrite.*"])
-    assert all(row.steady == ("too short x3", "too short x3") for row in comparison.rows)
+    assert all(row.steady == ("too short", "too short") for row in comparison.rows)
     for form in ("table", "md", "json", "csv"):
         text = render(comparison, form)
-        assert "f2fs: too short x3" in text, form
+        assert "f2fs: too short" in text, form
     assert all("; 8 blocks" not in line for line in render(comparison, "csv").splitlines())
-    steady_runs = json.loads(render(comparison, "json"))["steady"]
-    assert len(steady_runs) == 9 * 2  # overwrite and readrandom; the fill is not measured
+    phases = json.loads(render(comparison, "json"))["steady"]
+    assert len(phases) == 3 * 2  # overwrite and readrandom; the fill is not measured
+    assert {phase["runs"] for phase in phases} == {3}
     page = write_report(comparison, tmp_path / "out", 0.01)[0]
     assert '<h3 id="steady">Steady state</h3>' in page.read_text()
     rows = (page.parent / "tables" / "steady.csv").read_text().splitlines()
-    assert len(rows) == 1 + 18
+    assert len(rows) == 1 + 6
 
 
 def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
@@ -237,7 +296,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     assert {one.steady.why for one in comparison.steady} == {"no series was recorded"}
     assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
     lines = [line for line in footer(comparison) if line.startswith("steady state: ")]
-    assert lines == ["steady state: not known in 18 phases without a series"]
+    assert lines == ["steady state: not known in 6 phases without a series"]
     assert "not steady" not in answers(comparison)[-1].text
 
 
@@ -246,27 +305,26 @@ def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
     run = load(write_campaign(tmp_path / "c")).runs[0]
     device = replace(run.result.device, kind=DeviceKind.MODELLED, model="zoneblk m-00000000 x8")
     slow = replace(run, result=replace(run.result, device=device))
-    (found, *_), (modelled, *_) = steady.label_phases([run]), steady.label_phases([slow])
+    (found, *_), (modelled, *_) = (steady.label_phases([one], by_cell) for one in (run, slow))
     assert found.steady.begin is not None
     assert found.steady.end is not None
-    assert modelled.steady == replace(
-        found.steady,
-        begin=found.steady.begin / 8,
-        end=found.steady.end / 8,
-        throughputs=tuple(8 * rate for rate in found.steady.throughputs),
-    )
+    begin, end = found.steady.begin / 8, found.steady.end / 8
+    assert modelled.steady == replace(found.steady, begin=begin, end=end)
+    ((rates,), (faster,)) = found.throughputs, modelled.throughputs
+    assert faster == tuple(8 * rate for rate in rates)
 
 
 def test_real_series_of_the_example() -> None:
     """Series of an emulated device: not a result, but real fluctuations."""
     campaign = load(EXAMPLE)
     wanted = [run for run in campaign.runs if run.name == "f2fs--r01"]
-    labels = {one.phase: one.steady for one in steady.label_phases(wanted)}
+    labels = {one.phase: one.steady for one in steady.label_phases(wanted, by_cell)}
     assert set(labels) == {"overwrite", "readrandom"}
     overwrite = labels["overwrite"]
-    assert (overwrite.label, overwrite.rounds) == (SteadyLabel.TOO_SHORT, 20)
-    series = packed.text(wanted[0].path / "series/overwrite.csv")
-    assert overwrite.end == float(series.splitlines()[-1].partition(",")[0])
+    assert (overwrite.label, overwrite.rounds) == (SteadyLabel.TOO_SHORT, 19)
+    series = packed.text(wanted[0].path / "series/overwrite.csv").splitlines()
+    times = [float(line.partition(",")[0]) for line in (series[1], series[-1])]
+    assert times[0] < (overwrite.begin or 0) < (overwrite.end or 0) < times[1]
     assert "of the capacity written after the fill" in overwrite.why
     assert labels["readrandom"].label is SteadyLabel.TOO_SHORT
 

@@ -47,7 +47,7 @@ def _steady(data: ReportData) -> list[Part]:
     every = Grid(
         "steady",
         *table,
-        folded="Every run and phase",
+        folded="Every phase",
         source="series/{phase}.csv",
         method="steady-state",
     )
@@ -74,7 +74,7 @@ def _bottlenecks(data: ReportData) -> list[Part]:
 
 
 def _count_labels(table: Table) -> str:
-    """Return the number of runs per label, phase by phase."""
+    """Return how many rows have each label, phase by phase."""
     phases: dict[str, Counter[str]] = {}
     for phase, label in zip(table.column("phase"), table.column("label"), strict=True):
         phases.setdefault(phase, Counter())[label] += 1
