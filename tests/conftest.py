@@ -22,6 +22,8 @@ RIG = Path(__file__).parent / "rig"
 # A test on an emulated CPU boots, plays and waits; 1,300 s were measured on a busy machine.
 RIG_TIMEOUT_SECONDS = 3600
 
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 2 << 30
+
 # Each process that gets tests of the rig boots one of its own. QEMU's sockets lie in this folder.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["ZONELAB_RIGS"] = str(RIG.parents[1] / "build" / f"rigs-{worker}")
@@ -37,6 +39,13 @@ vars(paths).update(LOCK=Path(_LOCKS.name, "lock", "machine"))
 # Other tests use the same cores: the time of one example is no property of the code.
 hypothesis.settings.register_profile("zonelab", deadline=None)
 hypothesis.settings.load_profile("zonelab")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the files of ``make check`` in memory if there is room: a disk takes a fifth longer."""
+    room = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free
+    if "not slow" in config.option.markexpr and room > MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -121,7 +121,8 @@ EXCERPTS = {
             "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
             "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
             "readrandom.throughput": ("reads per second", "{:,.0f}"),
-            "syncwrite.latency_p99": ("p99 of a synced write, µs", "{:,.0f}"),
+            "syncwrite.latency_p50": ("median of a synced write in µs", "{:,.1f}"),
+            "syncwrite.throughput": ("synced writes per second", "{:,.0f}"),
         },
     ),
 }

@@ -171,9 +171,11 @@ def test_a_growing_backlog_is_not_steady_and_a_swinging_backlog_is() -> None:
 
 
 def test_pending_bytes_that_no_log_has_are_not_judged() -> None:
-    found = judge(replace(load_of([RATE] * SECONDS), pending=None))
-    assert found.label is SteadyLabel.STEADY
-    assert "pending" not in found.why
+    known, unknown = load_of([RATE] * SECONDS), replace(load_of([RATE] * SECONDS), pending=None)
+    for runs in ((unknown,), (known, unknown), (unknown, known)):
+        found = judge(*runs)
+        assert found.label is SteadyLabel.STEADY
+        assert "pending" not in found.why
 
 
 def test_a_phase_of_four_blocks_is_too_short() -> None:
