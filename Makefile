@@ -85,7 +85,7 @@ check-tests: .venv/dev
 lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where they are installed
 	@$(BIN)/python -m tests.upkeep lint
 
-test-fast: .venv/dev ## All unit and runner tests (about 8 minutes; no root, no rig)
+test-fast: .venv/dev ## All unit and runner tests (6 to 8 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
 test-all: test test-guard test-campaigns test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
