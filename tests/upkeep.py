@@ -144,13 +144,16 @@ def examples(campaign: str) -> int:
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
     numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
     rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
-    if {row["metric"] for row in rows} != excerpt.shown.keys():
-        print(f"examples: {campaign} lacks rows of {', '.join(excerpt.shown)}", file=sys.stderr)
-        return 1
-    lines = [line for metric in excerpt.shown for line in excerpt.table(metric, rows)]
+    answers: list[str] = []
     if excerpt.first_study:
         page = output([BIN / "zonelab", "report", *both, "--format", "md"])
-        lines += [line for line in page.splitlines() if line.startswith("- **")]
+        answers = [line for line in page.splitlines() if line.startswith("- **")]
+    lacks_answers = excerpt.first_study and not answers
+    if lacks_answers or {row["metric"] for row in rows} != excerpt.shown.keys():
+        print(f"examples: {campaign} lacks rows of {', '.join(excerpt.shown)}", file=sys.stderr)
+        return 1
+    lines = [line for metric in excerpt.shown for line in excerpt.table(metric, rows)] + answers
+    if excerpt.first_study:
         output([BIN / "zonelab", "report", *both])
         drawn = (folder / "report/figures/amplification.svg").read_text()
         # A page sets its own colours; some programs that show a file alone know no variables.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ TURNOVER = 1.0
 SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
 _NO_SERIES = "no series was recorded"
 _THROUGHPUT = "throughput"
+_ENDS = 2  # rounds that are left out
 
 
 class SteadyLabel(StrEnum):
@@ -43,16 +45,14 @@ class Rounds:
     """A phase of one run in rounds, without the first and the last one.
 
     Attributes:
-        begin: seconds since the run began, None without rounds.
-        end: the same.
+        window: begin and end in seconds since the run began, None without rounds.
         throughputs: operations per second of each round. On a modelled drive, times are of the
             model.
         shares: quantity → its value in each round, as a share of its mean.
         turnover: device writes from the fill to the end, in capacities; None if it only reads.
     """
 
-    begin: float | None
-    end: float | None
+    window: tuple[float, float] | None
     throughputs: tuple[float, ...] = ()
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     turnover: float | None = None
@@ -60,7 +60,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A label, and the window of its rounds: the mean of its runs, None without rounds."""
+    """A label, and the mean window of the runs: None if one of them has no rounds."""
 
     label: SteadyLabel
     begin: float | None
@@ -156,21 +156,21 @@ class _Check(NamedTuple):
 
 def rounds_of(progress: PhaseSeries) -> Rounds:
     """Cut a phase into at most trend.BLOCKS rounds."""
-    cuts = _cuts(progress)
-    turnover = _turnover(progress) if progress.payload else None
-    if len(cuts) < 2:  # noqa: PLR2004 - no round has fewer edges
-        return Rounds(None, None, turnover=turnover)
+    cuts, turnover = _cuts(progress), _turnover(progress)
+    if not cuts:
+        return Rounds(None, turnover=turnover)
     rates = tuple(_rates(progress.operations, cuts))
     shares = {_THROUGHPUT: _shares(rates)}
     if progress.payload:
         shares |= _shares_of_writes(progress, cuts)
-    return Rounds(cuts[0], cuts[-1], rates, shares, turnover)
+    return Rounds((cuts[0], cuts[-1]), rates, shares, turnover)
 
 
 def judge(runs: Sequence[Rounds]) -> Steady:
     """Label a phase by the rounds of all its runs, at least one."""
     count = min(len(run.throughputs) for run in runs)
-    begin, end = _mean([run.begin for run in runs]), _mean([run.end for run in runs])
+    windows = [run.window for run in runs if run.window is not None]
+    begin, end = map(fmean, zip(*windows, strict=True)) if count else (None, None)
     if count < trend.FEWEST:
         why = f"{count} of {trend.FEWEST} rounds of {SHORTEST:g} s"
         return Steady(SteadyLabel.TOO_SHORT, begin, end, count, why)
@@ -234,10 +234,11 @@ def _labelled(phase: str, group: _Group, known: Sequence[tuple[RunRecord, Rounds
 
 def _on_model_clock(rounds: Rounds, second: float) -> Rounds:
     """Return rounds with times of the model; ``second`` is a second of the machine there."""
-    if second == 1.0 or rounds.begin is None or rounds.end is None:
+    if second == 1.0 or rounds.window is None:
         return rounds
+    begin, end = rounds.window
     rates = tuple(rate / second for rate in rounds.throughputs)
-    return replace(rounds, begin=rounds.begin * second, end=rounds.end * second, throughputs=rates)
+    return replace(rounds, window=(begin * second, end * second), throughputs=rates)
 
 
 class _Phase(NamedTuple):
@@ -317,32 +318,34 @@ def _written(path: Path) -> TimeSeries | None:
 
 
 def _cuts(progress: PhaseSeries) -> list[float]:
-    """Return the edges of rounds: equal device writes, or equal times where nothing is written.
+    """Return the edges of rounds, none if they are too short.
+
+    Rounds have equal device writes, or equal times where nothing is written.
 
     The first and the last round are left out: a phase begins without anything to compact, and ends
     in the middle of a burst of writes.
     """
     first, last = progress.operations.t[0], progress.operations.t[-1]
-    count = min(trend.BLOCKS + 2, int((last - first) / SHORTEST))
-    if count <= 2:  # noqa: PLR2004 - the first and the last
-        return [last]
+    count = min(trend.BLOCKS + _ENDS, int((last - first) / SHORTEST))
+    if count <= _ENDS:
+        return []
     parts = [index / count for index in range(1, count)]
     begin, end = progress.written.at(first), progress.written.at(last)
     if progress.payload and end > begin:
         cuts = [progress.written.last_at_most(begin + part * (end - begin)) for part in parts]
     else:
         cuts = [first + part * (last - first) for part in parts]
-    return cuts if all(a < b for a, b in pairwise(cuts)) else [last]
+    return cuts if all(a < b for a, b in pairwise(cuts)) else []
 
 
 def _rates(curve: TimeSeries, cuts: Sequence[float]) -> list[float]:
     return [(curve.at(b) - curve.at(a)) / (b - a) for a, b in pairwise(cuts)]
 
 
-def _turnover(progress: PhaseSeries) -> float:
+def _turnover(progress: PhaseSeries) -> float | None:
     """Return the device writes from the fill to the phase's end, in capacities."""
     if not progress.payload:
-        return TURNOVER
+        return None
     return (progress.written.at(progress.operations.t[-1]) - progress.filled) / progress.capacity
 
 
@@ -375,8 +378,3 @@ def _rebinned(values: Sequence[float], count: int) -> FloatArray:
     edges = np.linspace(0, len(values), count + 1)
     sums = np.interp(edges, np.arange(len(values) + 1), np.cumsum((0.0, *values)))
     return np.asarray(np.diff(sums) * (count / len(values)), dtype=np.float64)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
