@@ -105,6 +105,8 @@ void CounterfactualPlayer::Take(const AskEvent& ask) {
 }
 
 void CounterfactualPlayer::Take(const StepEvent& event) {
+  const auto how = static_cast<Reclaiming>(event.detail);
+  const bool hard = how == Reclaiming::kAll;
   switch (static_cast<Step>(event.step)) {
     case Step::kWrote:
       if (static_cast<Cause>(event.detail) != Cause::kGc) Of(event);
@@ -126,10 +128,11 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
       return;
     case Step::kReclaim:
       postponed_ += event.subject;
-      // The recorded volume committed its log because a writer found no space. At this setting the
-      // writer may find space: the replay decides itself (MakeRoom), and frees at the next sync.
-      if (event.detail != 0 && !recorded_starved_.empty()) return;
-      Reclaim(event.detail != 0, std::exchange(postponed_, 0));
+      // The recorded volume committed its log because space was low, or a writer found none. At this
+      // setting there may be space: the replay decides itself (Pay, MakeRoom), and frees at the next
+      // sync.
+      if (how == Reclaiming::kCommit || (hard && !recorded_starved_.empty())) return;
+      Reclaim(hard, std::exchange(postponed_, 0));
       return;
     default:  // the replay makes its own decision
       return;
@@ -260,14 +263,14 @@ void CounterfactualPlayer::Reclaim(bool hard, std::uint64_t entries) {
     }
   }
   model_->freed() = std::move(later);
-  ResetZones(hard);
+  ResetZones(hard, hard);
 }
 
-bool CounterfactualPlayer::ResetZones(bool hard) {
+bool CounterfactualPlayer::ResetZones(bool hard, bool logs) {
   bool some = false;
   for (const std::uint32_t zone : model_->allocator().Resettable(hard)) {
     // A log zone's end must be committed before its reset. The next commit resets the zone.
-    if (!hard && log_zones_.contains(zone) && ending_.insert(zone).second) continue;
+    if (!logs && log_zones_.contains(zone) && ending_.insert(zone).second) continue;
     log_zones_.erase(zone);
     ending_.erase(zone);
     model_->allocator().BeginReset(zone);
@@ -281,8 +284,10 @@ bool CounterfactualPlayer::ResetZones(bool hard) {
 void CounterfactualPlayer::Pay(std::uint64_t written) {
   if (!setting_.policy.gc || collecting_) return;
   if (!model_->victim()) {
+    for (const Model::Freed& freed : std::exchange(model_->freed(), {})) model_->Free(freed);
+    ResetZones(false, true);
     next_run_ = 0;
-    if (!model_->ChooseVictim()) return;
+    if (!model_->allocator().LowSpace() || !model_->ChooseVictim()) return;
   }
   Collect(PriceOf(model_->allocator().zone(*model_->victim()), written));
 }
@@ -328,7 +333,7 @@ bool CounterfactualPlayer::MakeRoom() {
   if (collecting_) return false;
   for (;;) {
     for (const Model::Freed& freed : std::exchange(model_->freed(), {})) model_->Free(freed);
-    if (ResetZones(true)) return true;
+    if (ResetZones(true, true)) return true;
     if (!setting_.policy.gc) return false;
     if (!model_->victim()) {
       next_run_ = 0;

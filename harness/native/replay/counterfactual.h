@@ -57,7 +57,8 @@ class CounterfactualPlayer {
   bool Settle();
   void Wake();
   void Reclaim(bool hard, std::uint64_t entries);
-  bool ResetZones(bool hard);
+  // `hard`: active zones too. `logs`: log zones whose end is not committed, too.
+  bool ResetZones(bool hard, bool logs);
   void Pay(std::uint64_t written);
   bool Collect(std::uint64_t bytes);
   bool Copy(std::size_t run);

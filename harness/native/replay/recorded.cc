@@ -89,7 +89,7 @@ bool RecordedPlayer::Take(const StepEvent& event) {
         model_->Free(model_->freed().front());
         model_->freed().pop_front();
       }
-      hard_ = event.detail != 0;
+      hard_ = static_cast<Reclaiming>(event.detail) == Reclaiming::kAll;
       return true;
     }
     case Step::kReset: {

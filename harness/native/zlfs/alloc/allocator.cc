@@ -57,7 +57,7 @@ Reserve Allocator::Reserved() const {
 std::uint32_t Allocator::Keeps(Cause cause) const { return Reserved().For(cause); }
 
 bool Allocator::LowSpace() const {
-  return empty_ < std::max(gc_start_, kept_zones() + kCollectAhead);
+  return empty_ + resetting_ < std::max(gc_start_, kept_zones() + kCollectAhead);
 }
 
 bool Allocator::Writable(const ZoneSpace& zone) const {
@@ -312,6 +312,7 @@ void Allocator::BeginReset(std::uint32_t index) {
   assert(zone.kept.held == 0 && zone.in_flight == 0);
   Detach(&zone);
   zone.use = ZoneUse::kResetting;  // an active zone stays active until ResetDone
+  ++resetting_;
 }
 
 void Allocator::ResetDone(std::uint32_t index) {
@@ -319,6 +320,7 @@ void Allocator::ResetDone(std::uint32_t index) {
   assert(zone.use == ZoneUse::kResetting);
   const std::uint8_t failures = zone.failures;
   zone = {.capacity = zone.capacity, .failures = failures};
+  --resetting_;
   ++empty_;
   if (failures >= kMostFailures) Retire(index);
 }
@@ -327,6 +329,7 @@ void Allocator::Retire(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   Detach(&zone);  // an active zone stays active on the device
   if (zone.use == ZoneUse::kEmpty) --empty_;
+  if (zone.use == ZoneUse::kResetting) --resetting_;
   zone.use = ZoneUse::kUnusable;
 }
 

@@ -182,7 +182,7 @@ class Allocator {
   // Whether a job is still writing. Its end can free space, so WALs and other small files can wait
   // for it.
   bool JobsWrite() const;
-  // Whether few empty zones are left, so that collecting must go on.
+  // Whether few zones are empty or being reset, so that collecting must go on.
   bool LowSpace() const;
   // Excludes a zone whose content cannot be read from collection.
   void Unreadable(std::uint32_t zone) { zones_[zone].unreadable = true; }
@@ -238,6 +238,7 @@ class Allocator {
   std::unordered_map<std::uint64_t, Writer> writers_;  // data writers that have not left
   std::map<Cause, std::uint32_t> current_;             // the zone that each shared cause fills
   std::uint32_t empty_ = 0;
+  std::uint32_t resetting_ = 0;
   std::uint32_t spare_ = 0;      // empty zones reserved from new data only
   std::uint32_t gc_start_ = 0;   // empty zones below which collecting starts
   std::uint64_t capacity_ = 1;   // of the smallest zone

@@ -19,9 +19,9 @@ struct Policy {
   std::uint8_t finish_remaining_pct = 0;
   // The complement, as in papers: finish when more than this share is occupied.
   std::uint8_t finish_occupancy_pct = 100;
-  // Collect when less than this share of the data zones is empty. A lower value is cheaper: zones
-  // that RocksDB empties itself need no copying.
-  std::uint8_t gc_start_pct = 5;
+  // Collect when less than this share of the data zones is empty, and always shortly before writers
+  // must wait. A lower value is cheaper: zones that RocksDB empties itself need no copying.
+  std::uint8_t gc_start_pct = 1;
   std::uint8_t on_active_limit = OnActiveLimit::kShare;
   std::uint8_t gc_victim = Victim::kGarbage;
   std::uint8_t gc = 1;
@@ -50,7 +50,7 @@ inline constexpr PolicyField kPolicyFields[] = {
      &Policy::finish_remaining_pct, 0, 100},
     {"finish_occupancy_pct", "the same as its complement (100)", &Policy::finish_occupancy_pct, 0,
      100},
-    {"gc_start_pct", "collect when less than this share of the zones is empty (5)",
+    {"gc_start_pct", "collect when less than this share of the zones is empty (1)",
      &Policy::gc_start_pct, 1, 90},
     {"on_active_limit", "at the limit of active zones (share)", &Policy::on_active_limit, 0,
      std::size(kOnActiveLimitNames) - 1, kOnActiveLimitNames},

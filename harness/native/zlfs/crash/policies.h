@@ -19,7 +19,7 @@ Policy RandomPolicy(const Below& below) {
   policy.finish_remaining_pct = kThresholds[below(std::size(kThresholds))];
   policy.finish_occupancy_pct = static_cast<std::uint8_t>(100 - policy.finish_remaining_pct);
   policy.on_active_limit = static_cast<std::uint8_t>(below(std::size(kOnActiveLimitNames)));
-  policy.gc_start_pct = below(2) == 0 ? 5 : 60;
+  policy.gc_start_pct = below(2) == 0 ? 1 : 60;
   policy.gc_victim = static_cast<std::uint8_t>(below(std::size(kVictimNames)));
   policy.lifetimes = static_cast<std::uint8_t>(below(std::size(kSwitchNames)));
   return policy;

@@ -22,7 +22,8 @@ namespace zlfs {
 inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
 // 1: victims also counted content that was released, but not durably (Allocator::Released).
 // 2: no stamps, syncs and reads.
-inline constexpr std::uint64_t kTraceVersion = 3;
+// 3: the collector did not commit deletions and moves before it chose a victim.
+inline constexpr std::uint64_t kTraceVersion = 4;
 
 // When an event came, and of which thread. The encoding follows the event's: the time since the
 // event before, times two, plus one and the thread if that differs from the thread before.
@@ -76,13 +77,20 @@ struct AskEvent {
   }
 };
 
+// Which garbage becomes empty zones. Traces hold these numbers.
+enum class Reclaiming : std::uint8_t {
+  kDurable,  // what the log does not refer to, in full zones
+  kAll,      // commits the log as needed; active zones too
+  kCommit,   // commits the log as needed
+};
+
 enum class Step : std::uint32_t {  // subject, detail
   kWrote,                          // as in AskEvent, cause: the granted space is written
   kLeft,                           // file, 1 to finish its zone anyway: its writer closed
   kFinished,                       // zone
   kDeleted,                        // file: its name was removed
   kGone,                           // file, 1 if it held data: deleted and no longer open
-  kReclaim,                        // of what was gone or moved so many are garbage now, 1 if hard
+  kReclaim,                        // of what was gone or moved so many are garbage now, Reclaiming
   kReset,                          // zone: the reset begins
   kResetDone,                      // zone
   kVictim,                         // zone: chosen by the collector

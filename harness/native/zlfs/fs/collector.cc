@@ -21,7 +21,7 @@ constexpr int kCopyAttempts = 4;
 void Collector::Pay(std::uint64_t written) {
   if (!state_->superblock.policy.gc) return;
   const std::unique_lock lock(collecting_, std::try_to_lock);
-  if (!lock.owns_lock() || (!victim_ && !ChooseVictim())) return;
+  if (!lock.owns_lock() || (!victim_ && (!StillLow() || !ChooseVictim()))) return;
   std::unique_lock state(state_->mutex);
   const ZoneSpace victim = state_->allocator->zone(*victim_);
   state.unlock();
@@ -33,7 +33,7 @@ IOStatus Collector::MakeRoom() {
   const std::lock_guard lock(collecting_);
   for (;;) {
     bool reset = false;
-    RETURN_IF_ERROR(reclaimer_->Reclaim(true, &reset));
+    RETURN_IF_ERROR(reclaimer_->Reclaim(Reclaiming::kAll, &reset));
     if (reset) return IOStatus::OK();
     if (state_->superblock.policy.gc && (victim_ || ChooseVictim())) {
       const IOStatus status = Collect(std::numeric_limits<std::uint64_t>::max());
@@ -48,6 +48,13 @@ IOStatus Collector::MakeRoom() {
     std::this_thread::sleep_for(kLook);  // readers pin the zones and do not signal when they finish
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
+}
+
+bool Collector::StillLow() {
+  // A failed commit shows in the writer's next sync.
+  reclaimer_->Reclaim(Reclaiming::kCommit).PermitUncheckedError();
+  const std::lock_guard state(state_->mutex);
+  return state_->allocator->LowSpace();
 }
 
 bool Collector::ChooseVictim() {

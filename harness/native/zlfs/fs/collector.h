@@ -34,6 +34,10 @@ class Collector {
 
  private:
   // These require collecting_.
+  // Frees zones without copies, and returns whether space is low anyway. A commit costs a block, a
+  // victim up to a zone. Without it, WALs would pay for victims that nothing resets: a WAL's sync
+  // commits no deletions and moves.
+  bool StillLow();
   bool ChooseVictim();
   IOStatus Collect(std::uint64_t bytes);  // adds its duration to time_
   IOStatus CopyRuns(std::uint64_t bytes);

@@ -15,10 +15,11 @@ Reclaimer::Reclaimer(VolumeState* state, ZoneCommands* commands, LogZones* log_z
 
 IOStatus Reclaimer::Commit(std::uint64_t position) {
   RETURN_IF_ERROR(state_->log->Commit(position));
-  return Reclaim(false);
+  return Reclaim(Reclaiming::kDurable);
 }
 
-IOStatus Reclaimer::Reclaim(bool hard, bool* reset) {
+IOStatus Reclaimer::Reclaim(Reclaiming how, bool* reset) {
+  const bool hard = how == Reclaiming::kAll;
   // A log zone needs two commits: one makes its last piece garbage, the other makes its end
   // durable.
   constexpr int kCommits = 2;
@@ -29,7 +30,8 @@ IOStatus Reclaimer::Reclaim(bool hard, bool* reset) {
     const std::uint64_t durable = state_->log->durable();
     auto freed = freed_.begin();
     for (; freed != freed_.end() && freed->position <= durable; ++freed) Free(freed->extents, true);
-    state_->trace.Add(Step::kReclaim, static_cast<std::uint64_t>(freed - freed_.begin()), hard);
+    state_->trace.Add(Step::kReclaim, static_cast<std::uint64_t>(freed - freed_.begin()),
+                      static_cast<std::uint64_t>(how));
     freed_.erase(freed_.begin(), freed);
     bool needs_commit = !freed_.empty();
     for (const std::uint32_t zone : state_->allocator->Resettable(hard)) {
@@ -50,7 +52,8 @@ IOStatus Reclaimer::Reclaim(bool hard, bool* reset) {
     // A caller that needs room also waits for zones that earlier commits freed.
     const bool waited = hard && resets_.Drain();
     if (reset != nullptr) *reset = *reset || waited || !zones.empty();
-    if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
+    const bool commit = how != Reclaiming::kDurable && needs_commit && commits < kCommits;
+    if (!commit) return IOStatus::OK();
     RETURN_IF_ERROR(state_->log->Commit(position));
   }
 }

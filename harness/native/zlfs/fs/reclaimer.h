@@ -20,10 +20,10 @@ class Reclaimer {
 
   // Makes the log durable up to `position`, then begins to reset the zones that this freed.
   IOStatus Commit(std::uint64_t position);
-  // Begins to reset zones without live data. With `hard`, also resets active zones, commits the log
-  // as needed, and returns when all finishes and resets are done. Sets `*reset` to true if a zone
-  // was reset.
-  IOStatus Reclaim(bool hard, bool* reset = nullptr);
+  // Begins to reset zones without live data, and sets `*reset` to true if there is one.
+  // kCommit: commits the log as needed. kAll: also resets active zones, and returns when all
+  // finishes and resets are done.
+  IOStatus Reclaim(Reclaiming how, bool* reset = nullptr);
   // Returns when no reset runs. Returns whether there were any.
   bool Drain() { return resets_.Drain(); }
 

@@ -153,7 +153,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
       &state_.io, &state_.mutex, [this](std::vector<Record>* records) { Describe(records); },
       state_.superblock, current, recovered.last_frame, capacity);
   RETURN_IF_ERROR(state_.log->RollOver());
-  return reclaimer_.Reclaim(true);
+  return reclaimer_.Reclaim(Reclaiming::kAll);
 }
 
 // Frees active zones so that the log can roll over. A mount can find too many active zones: a power
@@ -210,7 +210,7 @@ IOStatus Volume::Close() {
 
 IOStatus Volume::EndLog() {
   RETURN_IF_ERROR(state_.log->Commit(state_.log->appended()));
-  RETURN_IF_ERROR(reclaimer_.Reclaim(true));
+  RETURN_IF_ERROR(reclaimer_.Reclaim(Reclaiming::kAll));
   std::unique_lock lock(state_.mutex);
   const std::uint64_t position = state_.log->Append(SinceMkfs());
   lock.unlock();

@@ -273,6 +273,27 @@ TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
   EXPECT_GT(refused, 10000);  // proves that the device was full
 }
 
+TEST(Allocator, SpaceIsLowBelowTheStartAndNearTheReserve) {
+  for (const auto& [start_pct, enough] : {std::pair(25, 10U), std::pair(1, 6U)}) {
+    Allocator allocator(Blank(40, 0, {.gc_start_pct = static_cast<std::uint8_t>(start_pct)}));
+    const auto fill = [&] { return Write(&allocator, Data(1, 3, 16)).zone; };
+    while (allocator.empty_zones() > enough) fill();
+    EXPECT_FALSE(allocator.LowSpace()) << start_pct;
+    const std::uint32_t zone = fill();
+    EXPECT_TRUE(allocator.LowSpace()) << start_pct;
+    allocator.Freed(zone, Whole(kCapacity));
+    allocator.BeginReset(zone);
+    EXPECT_FALSE(allocator.LowSpace()) << "a reset returns the zone soon";
+    allocator.ResetDone(zone);
+    EXPECT_FALSE(allocator.LowSpace());
+    const std::uint32_t failing = fill();
+    allocator.Freed(failing, Whole(kCapacity));
+    allocator.BeginReset(failing);
+    allocator.Retire(failing);
+    EXPECT_TRUE(allocator.LowSpace()) << "the reset failed";
+  }
+}
+
 TEST(Allocator, ChoosesVictims) {
   for (const Victim policy : {Victim::kGarbage, Victim::kCostBenefit}) {
     Allocator allocator(Blank(40, 0, {.gc_victim = policy}));

@@ -860,12 +860,38 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
   ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));            // one zone
   ASSERT_OK(volume->files().Delete("/x"));                             // not durable yet
-  const std::uint64_t flushes = volume->totals().flushes;
+  const Totals before = volume->totals();
   const auto file = Create(volume.get(), "/y", FileKind::kData, DataPlacement());
   ASSERT_OK(volume->writer().Append(file.get(), Content(2, 0, 5000)));
   ASSERT_OK(volume->writer().FinishWriting(file.get()));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
-  EXPECT_EQ(volume->totals().flushes, flushes);
+  EXPECT_EQ(volume->totals().resets_data, before.resets_data + 1);
+  EXPECT_EQ(volume->totals().flushes, before.flushes + 1) << "one commit makes the deletion durable";
+}
+
+// A WAL's sync commits no moves, so the collector does. Otherwise WALs would pay for victim after
+// victim, and none would become an empty zone.
+TEST(Volume, WalsGetTheZonesThatTheyPayFor) {
+  Policy policy;
+  policy.gc_start_pct = 90;
+  Rig rig(kSmall, policy);
+  const auto volume = rig.Mount();
+  for (int i = 0; i < 6; ++i) {  // six zones
+    ASSERT_OK(Put(volume.get(), "/garbage" + std::to_string(i), Content(1, 0, 49152)));
+    ASSERT_OK(Put(volume.get(), "/kept" + std::to_string(i), Content(2, 0, 49152)));
+  }
+  for (int i = 0; i < 6; ++i) ASSERT_OK(volume->files().Delete("/garbage" + std::to_string(i)));
+  ASSERT_OK(volume->files().SyncNames());
+  const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+  std::uint64_t most = 0;  // collected zones that are not reset
+  for (int i = 0; i < 200 && volume->SinceMkfs().collected_zones < 5; ++i) {
+    ASSERT_OK(volume->writer().Append(log.get(), Content(3, 0, 4000)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
+    const std::uint64_t resets = volume->totals().resets_data;
+    most = std::max(most, volume->SinceMkfs().collected_zones - resets);
+  }
+  EXPECT_EQ(volume->SinceMkfs().collected_zones, 5U);
+  EXPECT_EQ(most, 1U);
 }
 
 TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
@@ -896,7 +922,7 @@ TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
   const std::uint64_t flushes = volume->totals().flushes;
   for (int i = 0; i < 14; ++i) write("/new" + std::to_string(i));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
-  EXPECT_EQ(volume->totals().flushes, flushes);
+  EXPECT_EQ(volume->totals().flushes, flushes + 1) << "one commit makes the deletions durable";
 }
 
 // --- failures of the metadata zones ---
