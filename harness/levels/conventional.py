@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from harness.levels.filesystem import XFS_ERRORS, XFS_MOUNTED, XFS_SIGNATURE, FileSystemLevel, text
 from harness.levels.level import LevelContext, LevelKind, LevelUp, LevelUsage
-from harness.levels.options import Option, Text
+from harness.levels.options import Option, Switch, Text, is_on
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device
 from harness.tools import mkfs_ext4, mkfs_xfs, mount, proc
@@ -73,8 +73,19 @@ class ConventionalXfs(Conventional):
     kernel_errors: ClassVar[str] = XFS_ERRORS
     kernel_mounted: ClassVar[str] = XFS_MOUNTED
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
-    options: ClassVar[Mapping[str, Option]] = {"m": Text(), "mount_options": Text()}
+    options: ClassVar[Mapping[str, Option]] = {
+        "m": Text(),
+        "l": Text(),
+        "unsupported": Switch(),
+        "mount_options": Text(),
+    }
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.xfs's argument list."""
-        return mkfs_xfs.argv(source, label=context.label, m=text(context.options, "m"))
+        return mkfs_xfs.argv(
+            source,
+            label=context.label,
+            m=text(context.options, "m"),
+            log=text(context.options, "l"),
+            unsupported=is_on(context.options.get("unsupported", False)),
+        )

@@ -12,9 +12,17 @@ PROGRAM = "mkfs.xfs"
 _TIMEOUT_SECONDS = 60.0
 
 
-def argv(device: Path, *, label: str, m: str = "", r: str = "") -> list[str]:
-    """Return the argument list; ``m`` is -m (metadata options), ``r`` -r (realtime device)."""
-    extra = ["-m", m] if m else []
+def argv(
+    device: Path, *, label: str, m: str = "", r: str = "", log: str = "", unsupported: bool = False
+) -> list[str]:
+    """Return the argument list.
+
+    ``m`` is -m (metadata options), ``r`` -r (realtime device), ``log`` -l (log options).
+    ``unsupported``: also logs below 64 MiB.
+    """
+    extra = ["--unsupported"] if unsupported else []
+    extra += ["-m", m] if m else []
+    extra += ["-l", log] if log else []
     extra += ["-r", r] if r else []
     return [PROGRAM, "-q", "-f", *extra, "-L", label[:12], str(device)]
 

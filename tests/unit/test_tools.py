@@ -35,6 +35,10 @@ def test_mkfs_argument_lists() -> None:
     assert " ".join(mkfs_xfs.argv(DEVICE, label=LABEL)) == (
         "mkfs.xfs -q -f -L zonelab-a-lo /dev/nvme0n3"
     )
+    small = mkfs_xfs.argv(DEVICE, label=LABEL, log="size=16m", unsupported=True)
+    assert " ".join(small) == (
+        "mkfs.xfs -q -f --unsupported -l size=16m -L zonelab-a-lo /dev/nvme0n3"
+    )
     assert " ".join(mkfs_btrfs.argv(DEVICE, label=LABEL)) == (
         "mkfs.btrfs -q -f -O zoned -m single -d single -L zonelab-a-long-label /dev/nvme0n3"
     )
