@@ -9,7 +9,7 @@ record the examples again.
 
 from __future__ import annotations
 
-NUMBERS = 2
+NUMBERS = 3
 # Lines under that heading which NUMBERS covers. The test of the examples compares them.
-CHANGES = 32
+CHANGES = 33
 KEY = "numbers"  # of the manifest
