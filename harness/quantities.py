@@ -26,6 +26,8 @@ SIZES = {
 }
 # Prefixes as QEMU and RocksDB write them: always powers of 1024.
 BINARY_PREFIXES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+# The unit of the kernel's sizes, whatever the block size of the device.
+SECTOR = 512
 TIMES = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([^\s\d.]\S*)?\s*", re.ASCII)
 

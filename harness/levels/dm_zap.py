@@ -11,6 +11,7 @@ from harness.errors import ConfigError, HostError, ToolFailed
 from harness.levels.filesystem import TranslatedLevel
 from harness.levels.level import LevelContext, LevelUp, LevelUsage
 from harness.levels.options import Option, Whole
+from harness.quantities import SECTOR
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dm_zap, dmsetup, zone_reset
@@ -146,7 +147,7 @@ class DmZap(TranslatedLevel):
     def _size(self, node: Path) -> Bytes:
         """Return the size that the target took: the device's without over-provisioning."""
         sectors = self.kernel.counter("class", "block", self.kernel.block_name(node), "size")
-        return Bytes((sectors or 0) * dmsetup.SECTOR)
+        return Bytes((sectors or 0) * SECTOR)
 
 
 def split_sectors(options: Mapping[str, Scalar]) -> int:

@@ -13,8 +13,9 @@ from harness.levels.options import OneOf, Option, Text
 from harness.observe.gauges import Gauge, number
 from harness.observe.signatures import Probe
 from harness.observe.tracing.time_between import TimeBetween
+from harness.quantities import SECTOR
 from harness.store.spec import Bytes, Device, Reason, Scalar
-from harness.tools import dmsetup, mkfs_f2fs, mount, zone_reset
+from harness.tools import mkfs_f2fs, mount, zone_reset
 from harness.tools.kernel import Kernel
 
 # Hot, warm and cold for data and for nodes each write to their own zone (f2fs active_logs=6).
@@ -162,7 +163,7 @@ class F2fs(FileSystemLevel):
             source += f"; this kernel has no {', '.join(missing)}"
         slice_size = self.kernel.counter("class", "block", device, "size")
         if slice_size is not None:
-            raw["conventional_slice_bytes"] = slice_size * dmsetup.SECTOR
+            raw["conventional_slice_bytes"] = slice_size * SECTOR
         return LevelUsage(
             free_bytes=None,
             gc_events=moved,

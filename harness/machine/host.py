@@ -25,10 +25,11 @@ from harness.observe import (
 )
 from harness.observe.kmsg import KernelLog
 from harness.observe.sampler import SampledSeries
-from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tracer import TraceSource
 from harness.observe.tracing.write_recorder import Recorder, WriteRecorder
 from harness.observe.zone_states import ZoneCounter, ZoneStates
+from harness.quantities import SECTOR
 from harness.store.files import descriptor
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 
 from harness.errors import ToolFailed
-
-_SECTOR = 512
+from harness.quantities import SECTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
             int(fields[i]) for i in (3, 5, 7, 9, 11, 12, 4, 8)
         )
         counters[fields[2]] = DiskCounters(
-            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight, busy, *merged
+            reads, read_sectors * SECTOR, writes, written * SECTOR, in_flight, busy, *merged
         )
     missing = sorted(wanted - set(counters))
     if missing:

@@ -12,7 +12,8 @@ from typing import TextIO
 from harness.observe import zoneblk
 from harness.observe.diskstats import COLUMNS
 from harness.observe.gauges import Gauge, Reader, Values
-from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.sysfs import Sysfs
+from harness.quantities import SECTOR
 from harness.store.ledger import SeriesMark
 
 # The share of one processor that a series may use. Where samples cost more, as under software

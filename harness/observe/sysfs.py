@@ -13,8 +13,6 @@ from harness.errors import GuardRefused, HostError
 from harness.observe import vpd, zoneblk
 from harness.store.spec import MODELLED, NATIVE, UNSTABLE, DeviceIdentity, DeviceKind
 
-SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
-
 # vd and xvd: disks of virtio and Xen, which are files or volumes of a hypervisor.
 _EMULATED_NAMES = re.compile(r"^(nullb|zloop|ublkb|loop|ram|zram|sd[a-z]+_tcmu|x?vd[a-z]+$)")
 # Drives of QEMU and of hypervisors, the kernel's own targets (NVMe: Linux), and scsi_debug.

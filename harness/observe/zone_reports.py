@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from harness.errors import HostError, ToolFailed
+from harness.quantities import SECTOR
 from harness.store import checksums
 
-_SECTOR = 512
 BLKREPORTZONE = 0xC0101282  # _IOWR(0x12, 130, struct blk_zone_report)
 HEADER = struct.Struct("<QII")  # first sector, zones, flags
 ZONE = struct.Struct("<QQQBBBB4xQ24x")  # start, length, wp, type, cond, non_seq, reset, capacity
@@ -150,10 +150,10 @@ def parse_report(data: bytes) -> list[Zone]:
         )
         zones.append(
             Zone(
-                start * _SECTOR,
-                size * _SECTOR,
-                (capacity if flags & _HAS_CAPACITY else size) * _SECTOR,
-                pointer * _SECTOR,
+                start * SECTOR,
+                size * SECTOR,
+                (capacity if flags & _HAS_CAPACITY else size) * SECTOR,
+                pointer * SECTOR,
                 ZoneCondition(condition),
                 ZoneType(kind),
             )
@@ -181,7 +181,7 @@ def report(path: str, limit: int | None = None) -> list[Zone]:
             if not batch:
                 break
             zones += batch
-            sector = (batch[-1].start + batch[-1].size) // _SECTOR
+            sector = (batch[-1].start + batch[-1].size) // SECTOR
     except OSError as error:
         raise ToolFailed(f"{path}: zone report failed: {error.strerror}") from None
     finally:

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from harness.errors import HostError, ToolFailed
+from harness.quantities import SECTOR
 from harness.rig import prerequisites, qemu
 from harness.rig.model import Rig
 from harness.rig.recipe import Image
@@ -32,7 +33,6 @@ _NEEDED = {
 }
 _SPACE = 4 << 30  # a sparse copy, the box's disk and the box: 1 GiB each, and a reserve
 _TIMEOUT = 1800.0
-_SECTOR = 512
 
 # GRUB 2, grub-core/boot/i386/pc/{boot,diskboot}.S, include/grub/i386/pc/boot.h. In boot.img: the
 # offset of the number of core.img's first sector. In the last 12 bytes of that sector: first sector
@@ -41,7 +41,7 @@ _KERNEL_SECTOR = 0x5C
 _BLOCKLIST = struct.Struct("<QHH")
 _LOAD_SEGMENT = 0x820
 # ext4(5) leaves the first 1024 bytes free; the BIOS loads one sector.
-_BOOT_AREA = _SECTOR
+_BOOT_AREA = SECTOR
 
 # The public key that Vagrant publishes for a box's first login. After it Vagrant replaces the key
 # with one made for the machine.
@@ -150,13 +150,13 @@ def _core(rig: Rig, work: Path) -> bytes:
 
 def _make_bootable(disk: Path, core: bytes) -> None:
     """Write core.img behind the file system and boot.img in front of it."""
-    first = disk.stat().st_size // _SECTOR
+    first = disk.stat().st_size // SECTOR
     boot = (GRUB / "boot.img").read_bytes()
     with disk.open("r+b") as file:
         file.write(placed_boot(boot, first))
-        file.seek(first * _SECTOR)
+        file.seek(first * SECTOR)
         file.write(placed_core(core, first))
-        os.truncate(file.fileno(), (first * _SECTOR + len(core) + (1 << 20)) & -(1 << 20))
+        os.truncate(file.fileno(), (first * SECTOR + len(core) + (1 << 20)) & -(1 << 20))
 
 
 def placed_boot(boot: bytes, first: int) -> bytes:
@@ -174,9 +174,9 @@ def placed_boot(boot: bytes, first: int) -> bytes:
 
 def placed_core(core: bytes, first: int) -> bytes:
     """Return core.img with its list of sectors filled in, as ``grub-bios-setup`` does."""
-    sectors = -(-len(core) // _SECTOR)
-    patched = bytearray(core.ljust(sectors * _SECTOR, b"\0"))
-    where = _SECTOR - _BLOCKLIST.size
+    sectors = -(-len(core) // SECTOR)
+    patched = bytearray(core.ljust(sectors * SECTOR, b"\0"))
+    where = SECTOR - _BLOCKLIST.size
     _BLOCKLIST.pack_into(patched, where, first + 1, sectors - 1, _LOAD_SEGMENT)
     return bytes(patched)
 

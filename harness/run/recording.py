@@ -19,6 +19,7 @@ from harness.cleanup import cleaned
 from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.machine.host import Host
 from harness.observe.tracing.write_recorder import Recorder
+from harness.quantities import SECTOR
 from harness.run.ledger import BarrierSnapshot
 from harness.store import checksums, packed, write_records
 from harness.store.files import dumps, load_record, write_atomic
@@ -32,7 +33,7 @@ from harness.store.media import (
 )
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, MediaModel, RunSpec
-from harness.store.write_records import SECTOR, Kind, RecordedBytes
+from harness.store.write_records import Kind, RecordedBytes
 from harness.tools import zonemodel
 
 _NS = 1_000_000_000

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.cleanup import cleaned
 from harness.errors import HostError
 from harness.machine.host import Host
+from harness.quantities import SECTOR
 from harness.store.spec import Bytes, Device, Extent, TenantSpec
 from harness.tools import dmsetup
 
@@ -58,7 +59,7 @@ def mapped(host: Host, tenant: TenantSpec, conventional: Device | None) -> Itera
 def _slice(host: Host, name: str, device: Device, extent: Extent) -> Iterator[Device]:
     """Map the bytes ``extent`` of a device as ``<prefix><name>``."""
     mapping = dmsetup.PREFIX + name
-    start = extent.first // dmsetup.SECTOR
+    start = extent.first // SECTOR
     node = dmsetup.map_to(mapping, Bytes(extent.count), "linear", f"{device.path} {start}")
     with cleaned(lambda: dmsetup.remove(mapping)):
         part = host.device(str(Path(node).resolve()))

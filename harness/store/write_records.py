@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import ConfigError
+from harness.quantities import SECTOR
 from harness.store import packed
 
-SECTOR = 512
 _MAGIC = b"zonelab-writes-1\n"
 _RECORD = struct.Struct("<QQII")
 _CHUNK = 4096 * _RECORD.size

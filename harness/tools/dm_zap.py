@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import ConfigError
+from harness.quantities import SECTOR
 from harness.store.spec import Scalar
 
 TARGET = "zap"
@@ -32,7 +33,6 @@ _LIMITS = {
     "victim_selection_method": 7,
     "reclaim_limit": 100,
 }
-_SECTOR = 512
 
 # trace_printk() of dmzap_handle_bio(): "User written sectors: 133464, GC written sectors: 0, vsm:"
 _WRITTEN = re.compile(r"User written sectors: (\d+), GC written sectors: (\d+),")
@@ -95,7 +95,7 @@ def parse_trace(text: str) -> Written | None:
     counts = _WRITTEN.findall(text)
     if not counts:
         return None
-    user, gc = (int(sectors) * _SECTOR for sectors in counts[-1])
+    user, gc = (int(sectors) * SECTOR for sectors in counts[-1])
     return Written(user, gc)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from harness.errors import ToolFailed
+from harness.quantities import SECTOR
 from harness.store.spec import Bytes
 from harness.tools import proc
 from harness.tools.mount import retry
 
 PREFIX = "zonelab-"
-SECTOR = 512
 # dmzadm names a target after its label, which is the label of the run, and sets such a UUID.
 _DMZADM = "dmz-"
 _TIMEOUT_SECONDS = 60.0

@@ -8,12 +8,12 @@ import struct
 from pathlib import Path
 
 from harness.errors import ToolFailed
+from harness.quantities import SECTOR
 from harness.store.files import descriptor
 from harness.store.spec import Bytes
 
 # _IOW(0x12, 131, struct blk_zone_range), linux/blkzoned.h; {u64 sector, u64 nr_sectors}.
 _BLKRESETZONE = 0x40101283
-_SECTOR = 512
 
 
 def reset_all(device: Path, size: Bytes, held: Path | None = None) -> None:
@@ -37,4 +37,4 @@ def reset_all(device: Path, size: Bytes, held: Path | None = None) -> None:
 
 def reset(handle: int, start: int, length: int) -> None:
     """Reset the zones in a range, in bytes, of an open device. Raises OSError."""
-    fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", start // _SECTOR, length // _SECTOR))
+    fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", start // SECTOR, length // SECTOR))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.observe.diskstats import COLUMNS
-from harness.observe.sysfs import SECTOR
+from harness.quantities import SECTOR
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed

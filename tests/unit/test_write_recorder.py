@@ -17,8 +17,9 @@ from harness.errors import HostError, ToolFailed
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.ring_pages import EventFormat, PageFormat, PageReader
 from harness.observe.tracing.write_recorder import WriteRecorder, kind_of
+from harness.quantities import SECTOR
 from harness.store.spec import Device
-from harness.store.write_records import SECTOR, Kind, WriteCommand
+from harness.store.write_records import Kind, WriteCommand
 from tests.fixtures.planner import rig
 
 PAGES = Path(__file__).parents[1] / "fixtures" / "trace" / "writes"

@@ -10,13 +10,14 @@ from typing import Protocol
 
 from harness.cleanup import cleaned
 from harness.errors import HostError, ZonelabError
-from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.sysfs import Sysfs
 from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.observe.tracing.tracefs_source import TracefsSource
 from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.observe.zone_reports import Zone, as_csv
+from harness.quantities import SECTOR
 from harness.store.ledger import Trace
 from harness.store.spec import Device
 from harness.tools import bpftrace, proc
