@@ -35,7 +35,7 @@ export CCACHE_NOHASHDIR := 1
     test-native-sanitize test-native-threads test-crash test-crash-long test-zlfs-long \
     test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
-    bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
+    bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix bench-scale bench-replay \
     bench-model bench-native lock schemas docs examples example-bundles clean help
 
 ##@ The two commands
@@ -184,13 +184,16 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 
 ##@ Measurements
 
-bench: bench-overhead bench-zlfs bench-statistics bench-kvmix bench-replay bench-model ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix bench-replay bench-model ## All benchmarks of zonelab itself
 
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
 	@zonelab rig exec $(RIG) -- $(BIN)/python tests/bench/overhead.py
 
 bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpfs, alternating pairs; the ledger's share of CPU
 	@$(BIN)/python tests/bench/zlfs.py
+
+bench-collection: setup build/native-installed ## zlfs in memory: bytes written and copied when collection starts early or late
+	@$(BIN)/python tests/bench/collection.py
 
 bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmpfs, in pairs; what they cost in CPU time
 	@$(BIN)/python tests/bench/ticker_cost.py

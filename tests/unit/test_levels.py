@@ -49,6 +49,22 @@ def test_conventional_of_equal_size_is_used_whole(host: Host, tmp_path: Path) ->
     assert host.mounts[0][0] == "/dev/nvme0n1"
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"l": "size=16m", "unsupported": "on"}, ["--unsupported", "-l", "size=16m"]),
+        ({"l": "size=64m", "unsupported": "off"}, ["-l", "size=64m"]),
+        ({}, []),
+    ],
+)
+def test_xfs_gets_the_options_of_its_log(
+    options: dict[str, str], words: list[str], host: Host, tmp_path: Path
+) -> None:
+    ConventionalXfs(Kernel(host.root)).up(context(host, tmp_path, **options))
+    made = next(call for call in host.calls if call[0] == "mkfs.xfs" and "-L" in call)
+    assert made[3 : made.index("-L")] == words
+
+
 def test_f2fs_takes_the_smallest_slice_that_formats(host: Host, tmp_path: Path) -> None:
     F2fs(Kernel(host.root)).up(context(host, tmp_path))
     assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
