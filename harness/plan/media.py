@@ -27,14 +27,14 @@ def resolved(study: Study, configs: Path = CONFIGS) -> Study:
 
 
 def model_of(study: Study, level: str, device: Device | None) -> MediaModel | None:
-    """Return the study's model as a drive of a device's size; None if the runs need none.
+    """Return a resolved study's model as a drive of a device's size; None if runs need none.
 
     A modelled drive counts M itself.
 
     Raises:
         ConfigError: the model cannot have this size.
     """
-    named = resolved(study).media_model
+    named = study.media_model
     module = LEVELS.get(level)
     if named is None or isinstance(named, str) or device is None or module is None:
         return None
