@@ -128,9 +128,9 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
       return;
     case Step::kReclaim:
       postponed_ += event.subject;
-      // The recorded volume committed its log because space was low, or a writer found none. At this
-      // setting there may be space: the replay decides itself (Pay, MakeRoom), and frees at the next
-      // sync.
+      // The recorded volume committed its log because space was low, or a writer found none. At
+      // this setting there may be space: the replay decides itself (Pay, MakeRoom), and frees at
+      // the next sync.
       if (how == Reclaiming::kCommit || (hard && !recorded_starved_.empty())) return;
       Reclaim(hard, std::exchange(postponed_, 0));
       return;

@@ -866,7 +866,8 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   ASSERT_OK(volume->writer().FinishWriting(file.get()));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
   EXPECT_EQ(volume->totals().resets_data, before.resets_data + 1);
-  EXPECT_EQ(volume->totals().flushes, before.flushes + 1) << "one commit makes the deletion durable";
+  EXPECT_EQ(volume->totals().flushes, before.flushes + 1)
+      << "one commit makes the deletion durable";
 }
 
 // A WAL's sync commits no moves, so the collector does. Otherwise WALs would pay for victim after
