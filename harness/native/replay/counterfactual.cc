@@ -105,8 +105,6 @@ void CounterfactualPlayer::Take(const AskEvent& ask) {
 }
 
 void CounterfactualPlayer::Take(const StepEvent& event) {
-  const auto how = static_cast<Reclaiming>(event.detail);
-  const bool hard = how == Reclaiming::kAll;
   switch (static_cast<Step>(event.step)) {
     case Step::kWrote:
       if (static_cast<Cause>(event.detail) != Cause::kGc) Of(event);
@@ -126,7 +124,9 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
     case Step::kMoved:
       if (event.subject != 0) recorded_freed_.push_back(0);
       return;
-    case Step::kReclaim:
+    case Step::kReclaim: {
+      const auto how = static_cast<Reclaiming>(event.detail);
+      const bool hard = how == Reclaiming::kAll;
       postponed_ += event.subject;
       // The recorded volume committed its log because space was low, or a writer found none. At
       // this setting there may be space: the replay decides itself (Pay, MakeRoom), and frees at
@@ -134,6 +134,7 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
       if (how == Reclaiming::kCommit || (hard && !recorded_starved_.empty())) return;
       Reclaim(hard, std::exchange(postponed_, 0));
       return;
+    }
     default:  // the replay makes its own decision
       return;
   }
@@ -266,6 +267,11 @@ void CounterfactualPlayer::Reclaim(bool hard, std::uint64_t entries) {
   ResetZones(hard, hard);
 }
 
+bool CounterfactualPlayer::Commit(bool hard) {
+  for (const Model::Freed& freed : std::exchange(model_->freed(), {})) model_->Free(freed);
+  return ResetZones(hard, true);
+}
+
 bool CounterfactualPlayer::ResetZones(bool hard, bool logs) {
   bool some = false;
   for (const std::uint32_t zone : model_->allocator().Resettable(hard)) {
@@ -284,8 +290,7 @@ bool CounterfactualPlayer::ResetZones(bool hard, bool logs) {
 void CounterfactualPlayer::Pay(std::uint64_t written) {
   if (!setting_.policy.gc || collecting_) return;
   if (!model_->victim()) {
-    for (const Model::Freed& freed : std::exchange(model_->freed(), {})) model_->Free(freed);
-    ResetZones(false, true);
+    Commit(false);
     next_run_ = 0;
     if (!model_->allocator().LowSpace() || !model_->ChooseVictim()) return;
   }
@@ -332,8 +337,7 @@ bool CounterfactualPlayer::Copy(std::size_t run) {
 bool CounterfactualPlayer::MakeRoom() {
   if (collecting_) return false;
   for (;;) {
-    for (const Model::Freed& freed : std::exchange(model_->freed(), {})) model_->Free(freed);
-    if (ResetZones(true, true)) return true;
+    if (Commit(true)) return true;
     if (!setting_.policy.gc) return false;
     if (!model_->victim()) {
       next_run_ = 0;

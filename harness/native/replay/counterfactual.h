@@ -57,6 +57,8 @@ class CounterfactualPlayer {
   bool Settle();
   void Wake();
   void Reclaim(bool hard, std::uint64_t entries);
+  // Frees everything that no file needs, and resets empty zones. Returns whether there were any.
+  bool Commit(bool hard);
   // `hard`: active zones too. `logs`: log zones whose end is not committed, too.
   bool ResetZones(bool hard, bool logs);
   void Pay(std::uint64_t written);

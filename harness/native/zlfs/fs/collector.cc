@@ -21,7 +21,7 @@ constexpr int kCopyAttempts = 4;
 void Collector::Pay(std::uint64_t written) {
   if (!state_->superblock.policy.gc) return;
   const std::unique_lock lock(collecting_, std::try_to_lock);
-  if (!lock.owns_lock() || (!victim_ && (!StillLow() || !ChooseVictim()))) return;
+  if (!lock.owns_lock() || (!victim_ && (!LowAfterReclaim() || !ChooseVictim()))) return;
   std::unique_lock state(state_->mutex);
   const ZoneSpace victim = state_->allocator->zone(*victim_);
   state.unlock();
@@ -50,7 +50,7 @@ IOStatus Collector::MakeRoom() {
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
 
-bool Collector::StillLow() {
+bool Collector::LowAfterReclaim() {
   // A failed commit shows in the writer's next sync.
   reclaimer_->Reclaim(Reclaiming::kCommit).PermitUncheckedError();
   const std::lock_guard state(state_->mutex);

@@ -37,7 +37,7 @@ class Collector {
   // Frees zones without copies, and returns whether space is low anyway. A commit costs a block, a
   // victim up to a zone. Without it, WALs would pay for victims that nothing resets: a WAL's sync
   // commits no deletions and moves.
-  bool StillLow();
+  bool LowAfterReclaim();
   bool ChooseVictim();
   IOStatus Collect(std::uint64_t bytes);  // adds its duration to time_
   IOStatus CopyRuns(std::uint64_t bytes);
