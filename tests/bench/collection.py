@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from figures import store
 from paired import interval
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,8 @@ ZONE = 4 << 20
 BLOCK = 4096
 ENTRY = 16 + 8000  # key and value
 MEMTABLE = 2 << 20
+CAPACITY = ZONES * ZONE
+KEYS = int(CAPACITY * DATABASE / ENTRY)
 PHASES = ("overwrite", "synced")
 
 
@@ -47,7 +50,7 @@ def database(device: str, aux: Path, seed: int, phase: str, writes: int) -> tupl
         "--db=/bench",
         f"--benchmarks={'fillrandom' if phase == 'fill' else 'overwrite'}",
         f"--use_existing_db={int(phase != 'fill')}",
-        f"--num={int(ZONES * ZONE * DATABASE / ENTRY)}",
+        f"--num={KEYS}",
         f"--writes={writes}",
         f"--seed={seed}",
         f"--disable_wal={int(phase != 'synced')}",
@@ -59,8 +62,8 @@ def database(device: str, aux: Path, seed: int, phase: str, writes: int) -> tupl
         f"--target_file_size_base={MEMTABLE // 4}",
         f"--max_bytes_for_level_base={4 * MEMTABLE}",
         # Without these limits, tables that wait for compaction fill the drive.
-        f"--soft_pending_compaction_bytes_limit={int(DEBT / 2 * ZONES * ZONE)}",
-        f"--hard_pending_compaction_bytes_limit={int(DEBT * ZONES * ZONE)}",
+        f"--soft_pending_compaction_bytes_limit={int(DEBT / 2 * CAPACITY)}",
+        f"--hard_pending_compaction_bytes_limit={int(DEBT * CAPACITY)}",
         "--level0_slowdown_writes_trigger=5",
         "--level0_stop_writes_trigger=6",
         "--max_background_jobs=2",
@@ -83,12 +86,11 @@ def run(start: str, seed: int) -> dict[str, tuple[float, float]]:
         zlfs = str(NATIVE / "bin/zlfs")
         make = [zlfs, "mkfs", f"--device={device}", f"--aux={aux}", f"--gc-start-pct={start}"]
         subprocess.run(make, check=True, capture_output=True)
-        cold = int(ZONES * ZONE * COLD) // BLOCK * BLOCK
+        cold = int(CAPACITY * COLD) // BLOCK * BLOCK
         fill = [zlfs, "import", f"--device={device}", "--name=/cold", f"--size={cold}", "--seed=1"]
         subprocess.run(fill, check=True, capture_output=True)
-        keys = int(ZONES * ZONE * DATABASE / ENTRY)
-        database(device, aux, seed, "fill", keys)
-        overwrites = int(OVERWRITES * keys)
+        database(device, aux, seed, "fill", KEYS)
+        overwrites = int(OVERWRITES * KEYS)
         writes = dict(zip(PHASES, (overwrites, overwrites // 10), strict=True))
         return {phase: database(device, aux, seed, phase, writes[phase]) for phase in PHASES}
 
@@ -113,9 +115,7 @@ def main() -> int:
             }
             report[f"gc_start_pct {start}, {phase}"] = row
             print(f"gc_start_pct {start}, {phase}: {json.dumps(row)}")  # noqa: T201
-    output = ROOT / "build/bench/collection.json"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    store("collection", report)
     return 0
 
 

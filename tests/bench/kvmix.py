@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from figures import store
 from paired import interval
 
 ROOT = Path(__file__).parents[2]
@@ -65,9 +66,7 @@ def main() -> int:
         f"second / {WANTED}, the slowest distribution",
         "by_distribution": found,
     }
-    path = ROOT / "build" / "bench" / "kvmix.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    store("kvmix", result)
     return int(slowest["low"] < 1)
 
 

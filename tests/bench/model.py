@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import replay
+from figures import store
 from replay import NATIVE, ROOT
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -145,9 +146,7 @@ def main() -> int:
         "validate_seconds": validate,
         **grid,
     }
-    path = ROOT / "build" / "bench" / "model.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    store("model", result)
     print(json.dumps({**result, "commands_per_second": median}))  # noqa: T201
     fast = median["reads"] >= READS_WANTED and median["mixed"] >= MIXED_WANTED
     soon = validate <= VALIDATE_SECONDS and grid["replay_seconds"] <= REPLAY_SECONDS

@@ -24,10 +24,10 @@ from harness.store.spec import RunSpec
 from harness.tools import proc, zlfs
 from harness.workloads import load_program
 from harness.workloads.db_bench import DbBench, DbBenchReport
+from tests.bench.figures import store
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "native-release" / "zlfs"
-OUTPUT = ROOT / "build" / "bench" / "native_drive.json"
 THROUGHPUT = "throughput"
 
 
@@ -107,8 +107,7 @@ def main() -> None:
                 row |= {"rig": rig * dilation, "ratio": native / rig}
             rows.append(row)
             print(json.dumps(row), flush=True)  # noqa: T201
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps({"run": spec.run, "phases": rows}, indent=1) + "\n")
+    store("native_drive", {"run": spec.run, "phases": rows})
 
 
 main()

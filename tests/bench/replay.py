@@ -28,6 +28,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from figures import store
+
 ROOT = Path(__file__).parents[2]
 NATIVE = Path(os.environ.get("NATIVE", ROOT / "build/native-release"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -194,9 +196,7 @@ def main() -> int:
         "own_rules": over(own, exact),
         "live": live,
     }
-    path = ROOT / "build" / "bench" / "replay.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    store("replay", result)
     print(json.dumps({key: result[key] for key in ("ratio", "seconds", "trace", "own_rules")}))  # noqa: T201
     enough = written >= LEAST_BYTES and math.isfinite(result["ratio"])
     return int(not enough or result["high"] > 1)

@@ -25,9 +25,9 @@ from analysis.read.load import load
 from analysis.show.report import write_report
 from harness.store import checksums, packed
 from harness.store.spec import DeviceKind
+from tests.bench.figures import store
 from tests.fixtures.campaigns import write_campaign
 
-ROOT = Path(__file__).parents[2]
 RUNS = int(os.environ.get("RUNS", "10000"))
 SAMPLES = int(os.environ.get("SAMPLES", "600"))
 LEVELS = ("conventional-ext4", "conventional-xfs", "f2fs", "btrfs")
@@ -117,9 +117,7 @@ def main() -> int:
         "samples": SAMPLES,
         "cpus": os.cpu_count(),
     }
-    target = ROOT / "build" / "bench" / "scale.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(found, indent=1) + "\n")
+    store("scale", found)
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
     fits = found["seconds"] <= MOST_SECONDS and found["peak_bytes"] <= MOST_BYTES
     return 0 if fits else 1

@@ -18,9 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from figures import store
 from paired import interval
 
-ROOT = Path(__file__).parents[2]
 PAIRS = int(os.environ.get("PAIRS", "10"))
 # Benchmark, bytes of a value, keys, operations: the default study's size, and where operations
 # are so small that counters weigh most ([S3]).
@@ -117,9 +117,7 @@ def main() -> int:
         "how": "CPU time of db_bench with --statistics / without, per case in alternating"
         " pairs on one database on tmpfs; paired t on log ratios; the worst case on top",
     }
-    output = ROOT / "build/bench/statistics.json"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    store("statistics", report)
     return 0
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from figures import store
 from paired import interval
 
 ROOT = Path(__file__).parents[2]
@@ -232,9 +233,7 @@ def main() -> int:
         " zlfs over memory / on tmpfs; alternating pairs with the same seed; paired t on log"
         " ratios; the ledger's share is CPU time of its thread / CPU time of the process",
     }
-    output = ROOT / "build/bench/zlfs.json"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    store("zlfs", report)
     for measured in rows:
         shown = {k: v for k, v in measured.report().items() if k != "phases"}
         print(measured.row.name, json.dumps(shown))  # noqa: T201
