@@ -31,7 +31,7 @@ def _built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned() -> MediaModel:
     study, _ = load.load_study("smoke", settings={"media_model": "conventional-7op"})
-    found = media.model_of(study, "conventional-ext4", rig().conventional)
+    found = media.model_of(media.resolved(study), "conventional-ext4", rig().conventional)
     assert found is not None
     return found
 
