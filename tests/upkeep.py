@@ -74,13 +74,19 @@ class Excerpt:
         page: path.
         numbers: file of all rows in docs/figures.
         shown: metric → head of its column, and format of its values.
-        first_study: whether the page has the answers in words and the first figure, too.
+        drawn: figure of the report whose copy the page shows; empty for none.
+        answers: whether the page has the report's answers in words.
+        factor: the factor whose values get rows of their own; empty for none.
+        times: whether it shows times.
     """
 
     page: str
     numbers: str
     shown: dict[str, tuple[str, str]]
-    first_study: bool = False
+    drawn: str = ""
+    answers: bool = False
+    factor: str = ""
+    times: bool = True
 
     def row(self, row: dict[str, str]) -> str:
         """Return a row of ``zonelab compare --format csv`` as a row of the page's tables."""
@@ -93,7 +99,8 @@ class Excerpt:
             ratio = f"{float(row['center']):.2f}"
             if row["low"]:
                 ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        return f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
+        stratum = f"| {row['stratum'].removeprefix(self.factor).strip()} " if self.factor else ""
+        return f"{stratum}| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
 
     def table(self, metric: str, rows: list[dict[str, str]]) -> list[str]:
         """Return the lines of a metric's table."""
@@ -101,7 +108,9 @@ class Excerpt:
         base = own[0]["baseline"].removeprefix("conventional-")
         value = f"{self.shown[metric][0]}, {base}"
         head = f"| level | {value} | its own | ratio (95 % interval) | verdict |"
-        return [head, "|---|---|---|---|---|", *map(self.row, own), ""]
+        if self.factor:
+            head = f"| {self.factor.removeprefix('target_')} {head}"
+        return [head, "|---" * (head.count("|") - 1) + "|", *map(self.row, own), ""]
 
 
 EXCERPTS = {
@@ -112,7 +121,8 @@ EXCERPTS = {
             "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
             "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
         },
-        first_study=True,
+        drawn="amplification.svg",
+        answers=True,
     ),
     "zlfs-speed": Excerpt(
         "docs/zlfs.md",
@@ -122,8 +132,17 @@ EXCERPTS = {
             "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
             "readrandom.throughput": ("reads per second", "{:,.0f}"),
             "syncwrite.latency_p50": ("median of a synced write in µs", "{:,.1f}"),
+            "syncwrite.latency_p99": ("99th percentile of a synced write in µs", "{:,.1f}"),
             "syncwrite.throughput": ("synced writes per second", "{:,.0f}"),
         },
+    ),
+    "utilisation": Excerpt(
+        "docs/results.md",
+        "utilisation.csv",
+        {"overwrite.wa_total": ("media bytes per user byte", "{:.1f}")},
+        drawn="amplification-over-utilisation.svg",
+        factor="target_utilisation",
+        times=False,
     ),
 }
 BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
@@ -132,7 +151,7 @@ BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
 def examples(campaign: str) -> int:
     """Write the excerpt, the numbers and the figure of a campaign's study.
 
-    Times come with the campaign CAMPAIGN-slow beside it.
+    Times need the campaign CAMPAIGN-slow beside it.
     """
     folder = Path(campaign) if Path(campaign).is_dir() else ROOT / "results" / campaign
     study = json.loads((folder / "plan.json").read_text())["study"]
@@ -140,25 +159,25 @@ def examples(campaign: str) -> int:
         print(f"examples: no page shows {study}, but {', '.join(EXCERPTS)}", file=sys.stderr)
         return 1
     excerpt = EXCERPTS[study]
-    both = [str(folder), "--slower", f"{folder}-slow"]
+    both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.times else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
     numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
     rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
     answers: list[str] = []
-    if excerpt.first_study:
+    if excerpt.answers:
         page = output([BIN / "zonelab", "report", *both, "--format", "md"])
         answers = [line for line in page.splitlines() if line.startswith("- **")]
-    lacks_answers = excerpt.first_study and not answers
+    lacks_answers = excerpt.answers and not answers
     if lacks_answers or {row["metric"] for row in rows} != excerpt.shown.keys():
         print(f"examples: {campaign} lacks rows of {', '.join(excerpt.shown)}", file=sys.stderr)
         return 1
     lines = [line for metric in excerpt.shown for line in excerpt.table(metric, rows)] + answers
-    if excerpt.first_study:
+    if excerpt.drawn:
         output([BIN / "zonelab", "report", *both])
-        drawn = (folder / "report/figures/amplification.svg").read_text()
+        drawn = (folder / "report/figures" / excerpt.drawn).read_text()
         # A page sets its own colours; some programs that show a file alone know no variables.
         drawn = drawn.replace("var(--grid, #dddddd)", "#dddddd")
-        (FIGURES / "amplification.svg").write_text(drawn)
+        (FIGURES / excerpt.drawn).write_text(drawn)
     (FIGURES / excerpt.numbers).write_text(numbers)
     before, begin, rest = (ROOT / excerpt.page).read_text().partition(BEGIN.format(study))
     text = "\n".join(lines).rstrip()
