@@ -18,7 +18,7 @@ RESULTS = Path("results")
 
 _PHASES = (
     "[{name: fillrandom, benchmark: fillrandom, role: fill, operations: {keys: 1}},"
-    " {name: overwrite, benchmark: overwrite, role: measured, operations: {free_space: 0.95},"
+    " {name: overwrite, benchmark: overwrite, role: measured, operations: {free_space: 0.5},"
     " expects_gc: true}]"
 )
 
@@ -47,11 +47,11 @@ STUDIES = {
         levels=("conventional-ext4", "conventional-ext4-twin", "f2fs", "zlfs"),
         settings={
             "question": "Which level writes fewest bytes to the medium in a short overwrite?",
-            "turnover": "1",  # with less, no row compares anything
-            "workload.database_share": "12%",
+            "turnover": "0.5",  # two and a half times the free space
+            "workload.database_share": "6%",
             "workload.fill_share": "0.85",
-            "workload.files_per_zone": "3",
-            "workload.write_buffers_per_file": "4",
+            "workload.files_per_zone": "2",
+            "workload.write_buffers_per_file": "2",
             "workload.phases": _PHASES,
         },
     ),

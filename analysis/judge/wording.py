@@ -27,6 +27,12 @@ def level_in(name: str, stratum: str) -> str:
     return f"{name} ({stratum})" if stratum else name
 
 
+def short(name: str, stratum: str) -> str:
+    """Return a level and the values of its stratum without their factors, for figures."""
+    parts = stratum.split(", ") if stratum else []
+    return ", ".join([name, *(part.rpartition(" ")[2] for part in parts)])
+
+
 def ratio(row: Row) -> str:
     """Return the ratio, or the difference where a value is zero; a dash for no result."""
     if row.verdict in _NO_RATIO:

@@ -120,7 +120,7 @@ def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     for name, look in _PARTS.items():
         if any(name in split for _, parts in shown for split in parts):
             axes.barh(0, 0, label=name, linewidth=0, **look)
-    name_rows(axes, [group.label for group, _ in shown])
+    name_rows(axes, [group.short for group, _ in shown])
     axes.set_xlim(0, 1.22 * most)
     axes.set_xlabel("bytes per user byte")
     shared_legend(figure)
@@ -165,7 +165,7 @@ def _draw(
             for columns in (zip(*line.points, strict=True) for line in own)
         ]
         above, below = (joined([(path[0], path[which]) for path in paths]) for which in (1, 2))
-        stack[0].plot(*above, label=group.label, **look)
+        stack[0].plot(*above, label=group.short, **look)
         stack[1].plot(*below, **look)
         _mark_ends(stack[0], own, group)
 

@@ -27,12 +27,14 @@ from harness.store.spec import DeviceKind
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
 # Placeholders that become CSS after drawing, so that one SVG serves light and dark pages.
-_LONG_NAME = 20  # characters; three such columns do not fit
 INK, GRID = "#010203", "#020304"
 _PAPER = {INK: "#000000", GRID: "#dddddd"}
 _COLORED = ("color", "facecolor", "edgecolor", "hatchcolor", "markerfacecolor", "markeredgecolor")
 WIDTH = 4.6  # inches; narrow enough for a phone at full width
 SECONDS = "seconds since the run began"
+# Legends, in inches: width beside the names of the vertical axis, sample with gaps, letter, row.
+_BESIDE_AXIS, _SAMPLE, _LETTER, _LEGEND_ROW = 3.8, 0.52, 0.06, 0.17
+_FEW_ROWS = 3  # of a legend, for which a figure has room
 # More points or lines of a group than this overlap and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
 _EMULATED = {True: "emulated: not a result", False: "emulated device"}
@@ -141,15 +143,33 @@ def stacked_bar(axes: Axes, y: float, parts: Iterable[tuple[float, Mapping[str, 
 
 
 def legend(axes: Axes) -> None:
-    """Put the legend above the axes."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, borderaxespad=0.2)
+    """Put the legend above the axes; a long one makes the figure higher."""
+    names = axes.get_legend_handles_labels()[1]
+    columns = _columns(names, _BESIDE_AXIS)
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        _make_room(figure, math.ceil(len(names) / columns))
+    look: Look = {"loc": "lower left", "fontsize": 8, "borderaxespad": 0.2}
+    axes.legend(bbox_to_anchor=(0, 1), ncols=columns, **look)
 
 
 def shared_legend(figure: Figure) -> None:
-    """Put one legend for all panels above the figure."""
+    """Put one legend for all panels above the figure; a long one makes the figure higher."""
     names = [name for axes in figure.axes for name in axes.get_legend_handles_labels()[1]]
-    columns = 2 if max(map(len, names), default=0) > _LONG_NAME else 3
+    columns = _columns(names, WIDTH)
+    _make_room(figure, math.ceil(len(names) / columns))
     figure.legend(loc="outside upper left", ncols=columns, fontsize=8, borderaxespad=0.2)
+
+
+def _columns(names: Sequence[str], width: float) -> int:
+    """Return how many columns of a legend fit into a width in inches, at most 3."""
+    column = _SAMPLE + _LETTER * max(map(len, names), default=0)
+    return min(3, max(1, int(width / column)))
+
+
+def _make_room(figure: Figure, rows: int) -> None:
+    """Make a figure higher for the rows of its legend."""
+    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * max(0, rows - _FEW_ROWS))
 
 
 def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: MetricKind) -> Plot:

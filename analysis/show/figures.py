@@ -67,7 +67,7 @@ def strip(comparison: Comparison, groups: Sequence[Group], key: str) -> Plot:
         dots(axes, points, places, group.marker, group.color)
         if min(values) > 0:
             axes.plot([geometric_mean(values)] * 2, [y - 0.32, y + 0.32], color=INK, linewidth=1.6)
-    name_rows(axes, [group.label for group, _ in shown])
+    name_rows(axes, [group.short for group, _ in shown])
     axes.set_xlim(0, 1.06 * most / factor or 1)
     axes.set_xlabel(unit or info.name)
     sentence = f"One point per run; bar: geometric mean.{by_rank_note(groups)}"
@@ -90,7 +90,7 @@ def percentiles(comparison: Comparison, groups: Sequence[Group], phase: str) -> 
             x, y = joined(
                 [([_nines(at) for at, _ in curve], [us for _, us in curve]) for curve in own]
             )
-            look: Look = {"markersize": 3.5, "linewidth": 0.9, "alpha": 0.8, "label": group.label}
+            look: Look = {"markersize": 3.5, "linewidth": 0.9, "alpha": 0.8, "label": group.short}
             dots(axes, x, y, f"{group.marker}-", group.color, **look)
     axes.set_yscale("log")
     latency_axis(axes)
@@ -129,7 +129,7 @@ def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) ->
     for device, look in _DEVICES:
         axes.barh(0, 0, color=PALETTE[-1], label=device, linewidth=0, **look)
     axes.plot([], [], "--", color=INK, label="user bytes")
-    name_rows(axes, [group.label for group in groups])
+    name_rows(axes, [group.short for group in groups])
     axes.set_xlabel(unit)
     legend(axes)
     sentence = (
@@ -156,7 +156,7 @@ def utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         points = by_rank([100 * (u.u_ns or 0) for u in own])
         places = [y + 0.12 * (index % 3 - 1) for index in range(len(points))]
         dots(axes, points, places, group.marker, group.color, alpha=0.85)
-    name_rows(axes, [group.label for group in groups])
+    name_rows(axes, [group.short for group in groups])
     axes.margins(x=0.15)
     axes.set_xlabel("% of zone capacity")
     sentence = f"One point per run; dashed: target; band: tolerance.{by_rank_note(groups)}"

@@ -80,10 +80,10 @@ def _band(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
-    """Return one label per row; the metric stands on the first row of its group only."""
+    """Return one label per row; the metric stands above the first row of its group."""
     labels = []
     for metric, group in groupby(rows, key=lambda row: row.metric):
         for index, row in enumerate(group):
-            label = wording.level(row)
-            labels.append(f"{metric}  {label}" if index == 0 else label)
+            label = wording.short(row.level, row.stratum)
+            labels.append(f"{metric}\n{label}" if index == 0 else label)
     return labels

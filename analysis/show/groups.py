@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.judge import wording
 from analysis.judge.compare import Comparison, group_label
 from analysis.read.load import RunRecord
 
@@ -15,9 +16,16 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The ok runs of one level (or other contrasted value) within one stratum."""
+    """The ok runs of one level (or other contrasted value) within one stratum.
+
+    Attributes:
+        label: value and stratum.
+        short: the same for an axis or a legend.
+        value: the level, or other contrasted value.
+    """
 
     label: str
+    short: str
     value: str
     color: str
     marker: str
@@ -43,7 +51,8 @@ def groups_of(comparison: Comparison) -> list[Group]:
     ordered = sorted(by_label.items(), key=lambda item: (item[0][1], indexes[item[0][0]]))
     return [
         Group(
-            label=f"{value} ({stratum})" if stratum else value,
+            label=wording.level_in(value, stratum),
+            short=wording.short(value, stratum),
             value=value,
             color=PALETTE[indexes[value] % len(PALETTE)],
             marker=_marker(indexes[value]),

@@ -1,0 +1,60 @@
+"""Figures have room for their axes, whatever the number and length of their names."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+
+from analysis.judge import wording
+from analysis.show.drawing import WIDTH, legend, name_rows, panels, shared_legend, style
+
+LEAST = 0.45  # of the figure's width, and inches of height
+
+
+def named(count: int, length: int) -> list[str]:
+    return [f"{index} conventional-ext4-discard"[:length] for index in range(count)]
+
+
+def drawn(count: int, length: int, *, shared: bool, rows: bool = False) -> Figure:
+    """Draw lines with such names in two panels, or in one."""
+    figure, axes = panels(2.9, 2 if shared else 1)
+    names = named(count, length)
+    for name in names:
+        axes[0].plot([0, 1], [0, 1], label=name)
+    if rows:
+        name_rows(axes[0], names)
+    else:
+        (shared_legend(figure) if shared else legend(axes[0]))
+    figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("count", "length"), [(2, 8), (4, 20), (12, 27), (16, 16)])
+def test_a_legend_leaves_room_for_the_axes(count: int, length: int, shared: bool) -> None:
+    with style():
+        figure = drawn(count, length, shared=shared)
+        width, height = figure.get_size_inches()
+        renderer = figure._get_renderer()  # type: ignore[attr-defined]
+    assert width == WIDTH
+    for axes in figure.axes:
+        box = axes.get_position()
+        assert box.width >= LEAST
+        assert box.height * height >= (0.8 if shared else 1.5)
+    (found,) = figure.legends if shared else [figure.axes[0].get_legend()]
+    assert found is not None
+    end = found.get_window_extent(renderer).x1 / figure.dpi
+    assert end <= WIDTH
+
+
+def test_names_of_rows_leave_room_for_the_axes() -> None:
+    with style():
+        longest = wording.short("conventional-ext4-twin", "target_utilisation 40%")
+        figure = drawn(12, len(longest), shared=False, rows=True)
+    assert figure.axes[0].get_position().width >= LEAST
+
+
+def test_figures_name_values_without_their_factors() -> None:
+    assert wording.short("f2fs", "") == "f2fs"
+    assert wording.short("f2fs", "target_utilisation 40%") == "f2fs, 40%"
+    assert wording.short("50", "zlfs, zone_size 4mib") == "50, zlfs, 4mib"
