@@ -76,7 +76,7 @@ class Excerpt:
         shown: metric → head of its column, and format of its values.
         drawn: figure of the report whose copy the page shows; empty for none.
         answers: whether the page has the report's answers in words.
-        factor: the factor whose values get rows of their own; empty for none.
+        factor: the contrasted factor, if the rows of a level are its values.
         times: whether it shows times.
     """
 
@@ -99,17 +99,16 @@ class Excerpt:
             ratio = f"{float(row['center']):.2f}"
             if row["low"]:
                 ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        stratum = f"| {row['stratum'].removeprefix(self.factor).strip()} " if self.factor else ""
-        return f"{stratum}| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
+        level = f"| {row['stratum']} " if self.factor else ""
+        return f"{level}| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
 
     def table(self, metric: str, rows: list[dict[str, str]]) -> list[str]:
         """Return the lines of a metric's table."""
         own = [row for row in rows if row["metric"] == metric]
         base = own[0]["baseline"].removeprefix("conventional-")
         value = f"{self.shown[metric][0]}, {base}"
-        head = f"| level | {value} | its own | ratio (95 % interval) | verdict |"
-        if self.factor:
-            head = f"| {self.factor.removeprefix('target_')} {head}"
+        keys = f"level | {self.factor.removeprefix('target_')}" if self.factor else "level"
+        head = f"| {keys} | {value} | its own | ratio (95 % interval) | verdict |"
         return [head, "|---" * (head.count("|") - 1) + "|", *map(self.row, own), ""]
 
 
@@ -161,7 +160,8 @@ def examples(campaign: str) -> int:
     excerpt = EXCERPTS[study]
     both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.times else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
-    numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
+    contrast = ["--contrast", excerpt.factor] if excerpt.factor else []
+    numbers = output([BIN / "zonelab", "compare", *both, *metrics, *contrast, "--format", "csv"])
     rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
     answers: list[str] = []
     if excerpt.answers:
