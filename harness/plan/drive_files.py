@@ -162,6 +162,15 @@ def served_name(model: DriveModel) -> str:
     return f"{model.name}-{fnv1a(text.encode()) >> 32:08x}"
 
 
+def model_served_as(name: str, configs: Path = CONFIGS) -> DriveModel | None:
+    """Return the model that zoneblk serves under a name; None if this release has no such model."""
+    try:
+        model = load_model(name.rpartition("-")[0], configs)
+    except ConfigError:
+        return None
+    return model if served_name(model) == name else None
+
+
 def fnv1a(data: bytes) -> int:
     """Return the FNV-1a hash with 64 bits."""
     found = 0xCBF29CE484222325

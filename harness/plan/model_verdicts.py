@@ -75,11 +75,11 @@ def of_drive(served: str, configs: Path = CONFIGS) -> tuple[DriveModel, ModelVer
     flash, controller and buffer. None if the name is of no model of this release, or of changed
     values, or if nothing was validated.
     """
+    model = drive_files.model_served_as(served, configs)
+    if model is None:
+        return None
+    own = drive_files.core_values(model)
     try:
-        model = drive_files.load_model(served.rpartition("-")[0], configs)
-        if drive_files.served_name(model) != served:
-            return None
-        own = drive_files.core_values(model)
         while (verdict := load(model, configs)) is None:
             base = None if model.curves else drive_files.base_of(model.name, configs)
             if base is None:

@@ -78,12 +78,7 @@ def _model(device: Device) -> DriveModel | None:
     server, _, rest = device.model.partition(" ")
     if device.kind is not DeviceKind.MODELLED or server != zoneblk.SERVER:
         return None
-    served = rest.split(" ")[0]
-    try:
-        model = drive_files.load_model(served.rpartition("-")[0])
-    except ConfigError:
-        return None
-    return model if drive_files.served_name(model) == served else None
+    return drive_files.model_served_as(rest.split(" ")[0])
 
 
 def _cap(model: DriveModel) -> RateCap:
