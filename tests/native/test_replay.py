@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "native-release"
 FIXTURES = ROOT / "tests" / "fixtures" / "zlfs_replay"
-# The first two repeat what was recorded. The others ask what zlfs of today would have done: where its
-# placement or collection changes on purpose, their answers are recorded again.
+# The first two repeat what was recorded. The others ask what zlfs of today would have done. When
+# its placement or collection changes on purpose, their answers are recorded again.
 CASES = {
     "info": ("--info",),
     "recorded": (),
