@@ -76,7 +76,7 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 
 ##@ Checks
 
-check: .venv/dev ## Lint, types and the fast unit and runner tests (2 to 4 minutes; no root, no rig)
+check: .venv/dev ## Lint, types and the fast unit and runner tests (2 to 5 minutes; no root, no rig)
 	@$(MAKE) --jobs=2 --output-sync=target lint check-tests
 
 check-tests: .venv/dev

@@ -108,7 +108,7 @@ class Excerpt:
         base = own[0]["baseline"].removeprefix("conventional-")
         value = f"{self.shown[metric][0]}, {base}"
         keys = f"level | {self.factor.removeprefix('target_')}" if self.factor else "level"
-        head = f"| {keys} | {value} | its own | ratio (95 % interval) | verdict |"
+        head = f"| {keys} | {value} | this row | ratio (95 % interval) | verdict |"
         return [head, "|---" * (head.count("|") - 1) + "|", *map(self.row, own), ""]
 
 

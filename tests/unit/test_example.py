@@ -82,11 +82,3 @@ def test_a_page_shows_what_compare_printed(study: str) -> None:
     assert len(rows) >= 3
     for row in rows:
         assert excerpt.row(row) in own
-
-
-def test_the_readmes_links_lead_somewhere() -> None:
-    readme = (ROOT / "README.md").read_text()
-    targets = [part.partition(")")[0] for part in readme.split("](")[1:]]
-    assert targets
-    for target in targets:
-        assert (ROOT / target).exists(), target
