@@ -164,7 +164,7 @@ def test_the_forest_has_one_line_per_judged_row(comparison: Comparison) -> None:
         svg = forest(replace(comparison, rows=tuple(rows))).svg or ""
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     assert "zenfs" in texts
-    assert "overwrite.write_amplification  f2fs" in texts
+    assert texts[texts.index("overwrite.write_amplification") + 1] == "f2fs"
     assert not any("zlfs" in label for label in texts)
 
 
