@@ -225,7 +225,7 @@ schemas: setup ## Regenerate configs/schema from the models
 docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses, harness/zn540.py from points
 	@$(BIN)/python -m tests.upkeep docs
 
-examples: setup-dev ## The tables of a study in README or docs/zlfs.md, from a campaign of it: CAMPAIGN=
+examples: setup-dev ## The tables of a study in README, docs/zlfs.md or docs/results.md, from a campaign of it: CAMPAIGN=
 	@$(BIN)/python -m tests.upkeep examples '$(CAMPAIGN)'
 
 example-bundles: setup-dev build/native-release ## Record the campaigns under results/ again, on rigs (25 minutes)

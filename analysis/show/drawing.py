@@ -145,10 +145,7 @@ def stacked_bar(axes: Axes, y: float, parts: Iterable[tuple[float, Mapping[str, 
 def legend(axes: Axes) -> None:
     """Put the legend above the axes; a long one makes the figure higher."""
     names = axes.get_legend_handles_labels()[1]
-    columns = _columns(names, _BESIDE_AXIS)
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        _make_room(figure, math.ceil(len(names) / columns))
+    columns = _make_room(axes.get_figure(root=True), names, _BESIDE_AXIS)
     look: Look = {"loc": "lower left", "fontsize": 8, "borderaxespad": 0.2}
     axes.legend(bbox_to_anchor=(0, 1), ncols=columns, **look)
 
@@ -156,20 +153,18 @@ def legend(axes: Axes) -> None:
 def shared_legend(figure: Figure) -> None:
     """Put one legend for all panels above the figure; a long one makes the figure higher."""
     names = [name for axes in figure.axes for name in axes.get_legend_handles_labels()[1]]
-    columns = _columns(names, WIDTH)
-    _make_room(figure, math.ceil(len(names) / columns))
+    columns = _make_room(figure, names, WIDTH)
     figure.legend(loc="outside upper left", ncols=columns, fontsize=8, borderaxespad=0.2)
 
 
-def _columns(names: Sequence[str], width: float) -> int:
-    """Return how many columns of a legend fit into a width in inches, at most 3."""
+def _make_room(figure: Figure | None, names: Sequence[str], width: float) -> int:
+    """Make a figure higher for its legend; return the columns, at most 3, that fit into inches."""
     column = _SAMPLE + _LETTER * max(map(len, names), default=0)
-    return min(3, max(1, int(width / column)))
-
-
-def _make_room(figure: Figure, rows: int) -> None:
-    """Make a figure higher for the rows of its legend."""
-    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * max(0, rows - _FEW_ROWS))
+    columns = min(3, max(1, int(width / column)))
+    if figure is not None:
+        rows = math.ceil(len(names) / columns)
+        figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * max(0, rows - _FEW_ROWS))
+    return columns
 
 
 def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: MetricKind) -> Plot:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis.judge import wording
 from analysis.show.drawing import WIDTH, legend, name_rows, panels, shared_legend, style
 
-LEAST = 0.45  # of the figure's width, and inches of height
+LEAST = 0.45  # of the figure's width
 
 
 def named(count: int, length: int) -> list[str]:
