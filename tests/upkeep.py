@@ -77,7 +77,6 @@ class Excerpt:
         drawn: figure of the report whose copy the page shows; empty for none.
         answers: whether the page has the report's answers in words.
         factor: the contrasted factor, if the rows of a level are its values.
-        times: whether it shows times.
     """
 
     page: str
@@ -86,7 +85,13 @@ class Excerpt:
     drawn: str = ""
     answers: bool = False
     factor: str = ""
-    times: bool = True
+
+    def shows_times(self) -> bool:
+        """Whether a shown metric is a time, or a rate."""
+        from analysis.judge.select import metric_info  # noqa: PLC0415 - not for ``help``
+        from harness.metrics.catalogue import MetricKind  # noqa: PLC0415
+
+        return any(metric_info(name).kind is MetricKind.TIME for name in self.shown)
 
     def row(self, row: dict[str, str]) -> str:
         """Return a row of ``zonelab compare --format csv`` as a row of the page's tables."""
@@ -141,7 +146,6 @@ EXCERPTS = {
         {"overwrite.wa_total": ("media bytes per user byte", "{:.1f}")},
         drawn="amplification-over-utilisation.svg",
         factor="target_utilisation",
-        times=False,
     ),
 }
 BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
@@ -158,7 +162,7 @@ def examples(campaign: str) -> int:
         print(f"examples: no page shows {study}, but {', '.join(EXCERPTS)}", file=sys.stderr)
         return 1
     excerpt = EXCERPTS[study]
-    both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.times else [])]
+    both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.shows_times() else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
     contrast = ["--contrast", excerpt.factor] if excerpt.factor else []
     numbers = output([BIN / "zonelab", "compare", *both, *metrics, *contrast, "--format", "csv"])
