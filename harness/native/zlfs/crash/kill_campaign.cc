@@ -121,6 +121,9 @@ class Campaign {
 
   bool Survived(std::uint32_t point) {
     std::filesystem::copy_file(image_, crashed_, std::filesystem::copy_options::overwrite_existing);
+    const std::string aux = crashed_ + ".aux";  // of the command that Failed prints
+    std::filesystem::remove_all(aux);
+    std::filesystem::copy(place_.aux, aux, std::filesystem::copy_options::recursive);
     crashed_synced_.clear();
     for (const auto& synced : progress_->synced) {
       crashed_synced_ += (crashed_synced_.empty() ? "" : ",") + std::to_string(synced.load());

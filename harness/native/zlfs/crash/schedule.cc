@@ -1,7 +1,10 @@
 #include "zlfs/crash/schedule.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +49,14 @@ struct Entry {
   bool linked = false;                   // a second name of another entry's file
   bool failed = false;                   // an operation failed: its effect is unknown
   std::shared_ptr<File> file = nullptr;  // open for writing
+
+  // Bytes that the next mount must find.
+  std::uint64_t kept() const { return std::max(synced, handed); }
 };
+
+std::string TailsFolder(const std::string& name) {
+  return std::filesystem::temp_directory_path() / (name + "-" + std::to_string(getpid()));
+}
 
 class Schedule {
  public:
@@ -54,6 +64,7 @@ class Schedule {
       : random_(seed),
         name_("schedule-" + std::to_string(seed)),
         counts_(counts),
+        tails_(seed % 2 == 0 ? TailsFolder(name_) : ""),
         readers_(seed % 4 == 0),
         links_(seed % 4 == 1) {}
   Schedule(const Schedule&) = delete;
@@ -64,6 +75,7 @@ class Schedule {
     volume_.reset();
     device_.reset();
     Image::ForgetMemory(name_);
+    LoseTails();
   }
 
   std::string Run() {
@@ -116,14 +128,16 @@ class Schedule {
     if (disturbed) {
       auto device = NewDevice();
       for (int i = 0; i < 2; ++i) InjectInto(device.get());
-      if (Volume::Mount(std::move(device), {}, &volume_).ok()) Verify(Trust::kNothing);
+      if (Volume::Mount(std::move(device), {.tails_path = tails_}, &volume_).ok()) {
+        Verify(Trust::kNothing);
+      }
       volume_.reset();
       // It may have rolled over, and one of its failed commands may have been a reset.
       if (!Recover(device_.get(), &recovered).ok()) return Fail("a disturbed mount broke the log");
     }
     auto device = NewDevice();
     faulty_ = device.get();
-    const IOStatus status = Volume::Mount(std::move(device), {}, &volume_);
+    const IOStatus status = Volume::Mount(std::move(device), {.tails_path = tails_}, &volume_);
     if (!status.ok()) return Fail("mount: " + status.ToString());
     if (!volume_->read_only()) return Verify(Trust::kAll);
     ++counts_->read_only;
@@ -149,7 +163,8 @@ class Schedule {
     if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason");
     auto device = NewDevice();
     faulty_ = device.get();
-    const IOStatus status = Volume::Mount(std::move(device), {.salvage = true}, &volume_);
+    const IOStatus status =
+        Volume::Mount(std::move(device), {.salvage = true, .tails_path = tails_}, &volume_);
     if (newest_lost_) {
       ++counts_->lost;
       volume_.reset();
@@ -236,9 +251,9 @@ class Schedule {
     status = volume_->reader().Read(file.get(), content.size(), 1, &read, &beyond);
     const bool cut = !status.ok();
     if (cut && !excused) return Fail(name + ": " + status.ToString());
-    if (content.size() < entry->synced && !cut) {
-      return Fail(name + " has " + std::to_string(content.size()) + " bytes, synced were " +
-                  std::to_string(entry->synced));
+    if (content.size() < entry->kept() && !cut) {
+      return Fail(name + " has " + std::to_string(content.size()) + " bytes instead of " +
+                  std::to_string(entry->kept()));
     }
     if (content.size() > entry->content.size()) return Fail(name + " is too long");
     for (std::size_t i = 0; i < content.size(); ++i) {
@@ -249,7 +264,8 @@ class Schedule {
     }
     if (trust != Trust::kAll || cut) return;
     entry->content = content;
-    entry->synced = content.size();
+    entry->synced = file->size;  // the rest is a tail that a kill left
+    entry->handed = content.size();
     entry->failed = false;
   }
 
@@ -275,10 +291,8 @@ class Schedule {
     const bool lost = how == 2 || (how == 0 && !clean);
     if (lost) LosePower();
     for (auto& [name, entry] : entries_) {
-      const std::uint64_t handed = std::exchange(entry.handed, 0);
-      if (lost || handed == 0) continue;
-      entry.synced = std::max(entry.synced, handed);
-      entry.must_exist = true;
+      if (lost) entry.handed = 0;
+      entry.must_exist |= entry.handed > 0;
     }
   }
 
@@ -290,6 +304,11 @@ class Schedule {
       kept.push_back(all ? 0 : Below(2) == 0 ? write.blocks : Below(write.blocks + 1));
     }
     EmulatedFaults::PowerLoss(*device_, kept);
+    LoseTails();
+  }
+
+  void LoseTails() {
+    if (!tails_.empty()) std::filesystem::remove_all(tails_);
   }
 
   void InjectInto(FaultyDevice* device) {
@@ -401,9 +420,14 @@ class Schedule {
   }
 
   void Hand(Entry* entry) {
-    const IOStatus status = volume_->writer().WriteBuffer(entry->file.get());
+    FileWriter& writer = volume_->writer();
+    const bool saves = Below(3) != 0;
+    File* const file = entry->file.get();
+    const IOStatus status = saves ? writer.SaveBuffer(file) : writer.WriteBuffer(file);
     Note(entry, status);
-    if (status.ok()) entry->handed = entry->content.size();
+    if (!status.ok()) return;
+    entry->handed = entry->content.size();
+    counts_->saved += file->tail_size > 0 ? 1 : 0;
   }
 
   void StepTable() {
@@ -594,6 +618,7 @@ class Schedule {
   const std::shared_ptr<std::map<std::uint32_t, std::uint64_t>> capacities_ =
       std::make_shared<std::map<std::uint32_t, std::uint64_t>>();
 
+  const std::string tails_;  // folder; empty: none are saved
   const bool readers_;
   const bool links_;
   std::mutex shared_mutex_;                    // guards the next two members

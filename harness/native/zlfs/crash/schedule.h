@@ -28,6 +28,7 @@ struct ScheduleCounts {
   std::uint64_t lost = 0;       // volumes whose newest generation became offline
   std::uint64_t reads = 0;      // by the other threads
   std::uint64_t collected = 0;
+  std::uint64_t saved = 0;  // ends of WALs in the auxiliary directory
 };
 
 // Runs the schedule of this seed. Returns the problem, or "" if there is none.

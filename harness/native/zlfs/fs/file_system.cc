@@ -281,6 +281,7 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   }
   options.ledger_path = take("ledger", aux + "/ledger.jsonl");
   options.trace_path = take("trace", "");
+  options.tails_path = aux + "/tails";
   const std::string reads = take("trace_reads", "compaction");
   const auto* const word = std::find(std::begin(kReads), std::end(kReads), reads);
   if (word == std::end(kReads)) {

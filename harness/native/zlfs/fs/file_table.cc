@@ -64,7 +64,7 @@ std::shared_ptr<File> FileTable::Handle(const std::shared_ptr<File>& file) {
 }
 
 void FileTable::Forget(const std::shared_ptr<File>& file) {
-  if (file->kind == FileKind::kLog && !file->deleted) state_->allocator->LogsShrank(file->size);
+  if (file->kind == FileKind::kLog && !file->deleted) state_->allocator->LogsShrank(file->reserved_for);
   if (!std::exchange(file->deleted, true)) state_->trace.Add(Step::kDeleted, file->id);
   if (file->handles > 0) return;
   state_->trace.Add(Step::kGone, file->id, file->extents.empty() ? 0 : 1);

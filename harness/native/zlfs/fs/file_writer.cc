@@ -4,17 +4,18 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace zlfs {
 namespace {
 
-// Size of a writer's buffer: large enough to amortize the cost of device commands, small enough for
-// hundreds of open files.
-constexpr std::size_t kTailBytes = 1 << 20;
-
 // Zones in which a write is tried before its file fails. Errors of a zone, of a namespace that
 // comes back, and of a lost device differ in nothing else.
 constexpr int kWriteAttempts = 4;
+// Tails up to this share of a zone are saved outside of the device: the zones that are kept for the
+// opening of a database must have room for them.
+constexpr std::uint64_t kSavedShare = 16;
 
 }  // namespace
 
@@ -53,14 +54,17 @@ IOStatus FileWriter::WriteTail(File* file) {
 IOStatus FileWriter::WriteOut(File* file) {
   const File* const log = file->kind == FileKind::kLog ? file : nullptr;
   // RocksDB begins a WAL without syncing the one before, and its recovery sees no gap between them.
-  if (log != nullptr && log->size == 0 && log->tail_size > 0) RETURN_IF_ERROR(state_->io.Flush());
+  if (log != nullptr && log->size == 0 && log->tail_size > 0) {
+    RETURN_IF_ERROR(WriteLogsBefore(log->id));
+    RETURN_IF_ERROR(state_->io.Flush());
+  }
   const std::size_t head = file->tail_head();
   const ZoneCommands::Written written = [this, file](const Extent& extent) {
     Join(&file->extents, extent);
     file->size += extent.length;
     if (file->kind == FileKind::kLog) {
       file->recorded = file->size;
-      if (!file->deleted) state_->allocator->LogsGrew(extent.length);
+      ReserveFor(file, file->size);
     }
     file->ForgetMap();
   };
@@ -84,6 +88,27 @@ IOStatus FileWriter::WriteOut(File* file) {
     if (low_space_.load(std::memory_order_relaxed)) collector_->Pay(grant.size);
   }
   return IOStatus::OK();
+}
+
+IOStatus FileWriter::WriteLogsBefore(std::uint64_t id) {
+  std::vector<std::shared_ptr<File>> logs;
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [other, file] : state_->space.files) {
+      if (other < id && file->kind == FileKind::kLog && !file->deleted) logs.push_back(file);
+    }
+  }
+  for (const auto& log : logs) {
+    const std::lock_guard tail(log->tail_mutex);
+    if (log->tail_size > 0) RETURN_IF_ERROR(WriteOut(log.get()));
+  }
+  return IOStatus::OK();
+}
+
+void FileWriter::ReserveFor(File* log, std::uint64_t size) {
+  if (log->deleted || size <= log->reserved_for) return;
+  state_->allocator->LogsGrew(size - log->reserved_for);
+  log->reserved_for = size;
 }
 
 IOStatus FileWriter::Reserve(File* file, std::uint64_t size, Decision* grant) {
@@ -121,8 +146,9 @@ bool FileWriter::SpaceReturns(Cause cause, std::uint64_t returns) {
   return returned();
 }
 
-IOStatus FileWriter::WriteAndRecord(File* file, std::uint64_t* position) {
+IOStatus FileWriter::WriteAndRecord(File* file, bool sync, std::uint64_t* position) {
   const std::lock_guard tail(file->tail_mutex);
+  file->synced = sync;
   RETURN_IF_ERROR(WriteTail(file));
   const std::lock_guard lock(state_->mutex);
   table_->RecordFrom(file, file->recorded);
@@ -130,10 +156,34 @@ IOStatus FileWriter::WriteAndRecord(File* file, std::uint64_t* position) {
   return IOStatus::OK();
 }
 
+IOStatus FileWriter::SaveBuffer(File* file) {
+  {
+    const std::lock_guard tail(file->tail_mutex);
+    if (!file->failed.ok()) return file->failed;
+    // If each write is synced, the device gets it now.
+    if (!std::exchange(file->synced, false) && SaveTail(file)) return IOStatus::OK();
+  }
+  return WriteBuffer(file);
+}
+
+bool FileWriter::SaveTail(File* log) {
+  if (log->tail_size > state_->io.geometry().zone_size / kSavedShare) return false;
+  if (log->saved == nullptr) log->saved = tails_->New(log->id);
+  if (log->saved == nullptr) return false;
+  // A new tail replaces one that is in zones now: first the log must name them, and the file.
+  const auto [position, start] = [this, log] {
+    const std::lock_guard lock(state_->mutex);
+    return std::pair(log->position, log->size);
+  }();
+  if (position > state_->log->durable() && !state_->log->Commit(position).ok()) return false;
+  if (log->tail_size == 0) return true;
+  return log->saved->Save(start, {log->tail.get() + log->tail_head(), log->tail_size}).ok();
+}
+
 IOStatus FileWriter::WriteBuffer(File* file) {
   const std::uint64_t begin = AllocationTrace::Now();
   std::uint64_t position = 0;
-  RETURN_IF_ERROR(WriteAndRecord(file, &position));
+  RETURN_IF_ERROR(WriteAndRecord(file, false, &position));
   // Recovery finds pieces only in log zones, and of files, that the log names.
   if (position <= state_->log->durable()) return IOStatus::OK();
   const IOStatus status = state_->log->Commit(position);
@@ -144,7 +194,7 @@ IOStatus FileWriter::WriteBuffer(File* file) {
 IOStatus FileWriter::Sync(File* file) {
   const std::uint64_t begin = AllocationTrace::Now();
   std::uint64_t position = 0;
-  RETURN_IF_ERROR(WriteAndRecord(file, &position));
+  RETURN_IF_ERROR(WriteAndRecord(file, true, &position));
   // Users wait for WAL syncs, so do not reset zones here. The next sync of another file resets
   // them, or a writer that runs out of space.
   const bool writes = position > state_->log->durable();
@@ -158,11 +208,13 @@ IOStatus FileWriter::FinishWriting(File* file, bool finish_zone) {
   std::unique_lock tail(file->tail_mutex);
   const IOStatus status = WriteTail(file);
   file->tail.reset();
+  const std::unique_ptr<SavedTail> saved = std::move(file->saved);
   std::unique_lock lock(state_->mutex);
   table_->RecordFrom(file, file->recorded);
   const std::optional<std::uint32_t> to_finish = state_->allocator->Leave(file->id, finish_zone);
   state_->trace.Add(Step::kLeft, file->id, finish_zone);
   ++state_->returns;
+  const std::uint64_t position = file->position;
   lock.unlock();
   tail.unlock();
   state_->changed.notify_all();
@@ -170,6 +222,9 @@ IOStatus FileWriter::FinishWriting(File* file, bool finish_zone) {
     commands_->FinishLater(*to_finish,
                            finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
   }
+  if (saved == nullptr || !status.ok()) return status;
+  const bool named = position <= state_->log->durable() || state_->log->Commit(position).ok();
+  if (named) saved->Remove();
   return status;
 }
 

@@ -20,18 +20,23 @@ namespace zlfs {
 class FileWriter {
  public:
   FileWriter(VolumeState* state, ZoneCommands* commands, LogZones* log_zones, Reclaimer* reclaimer,
-             FileTable* table, Collector* collector, std::shared_ptr<Patience> patience)
+             FileTable* table, Collector* collector, const SavedTails* tails,
+             std::shared_ptr<Patience> patience)
       : state_(state),
         commands_(commands),
         log_zones_(log_zones),
         reclaimer_(reclaimer),
         table_(table),
         collector_(collector),
+        tails_(tails),
         patience_(std::move(patience)) {}
 
   void SetPlacement(File* file, const Placement& placement);
   IOStatus Append(File* file, Slice data);
-  // Hands all appended data to the device, so that it survives the end of the process.
+  // Makes all appended data of a WAL survive the end of the process: saves it in the auxiliary
+  // directory, or hands it to the device.
+  IOStatus SaveBuffer(File* file);
+  // Hands all appended data to the device.
   IOStatus WriteBuffer(File* file);
   // Makes all appended data durable.
   IOStatus Sync(File* file);
@@ -45,8 +50,14 @@ class FileWriter {
   // failed must not become durable later. Requires tail_mutex.
   IOStatus WriteTail(File* file);
   IOStatus WriteOut(File* file);
+  // Writes the buffers of all WALs with a lower id. Requires the tail_mutex of a later one.
+  IOStatus WriteLogsBefore(std::uint64_t id);
+  // Returns whether the tail was saved. Requires tail_mutex.
+  bool SaveTail(File* log);
+  // Reserves zones for the flush of a WAL of this size. Requires the state mutex.
+  void ReserveFor(File* log, std::uint64_t size);
   // Writes the buffer and records the extents. Returns the log position that the file needs.
-  IOStatus WriteAndRecord(File* file, std::uint64_t* position);
+  IOStatus WriteAndRecord(File* file, bool sync, std::uint64_t* position);
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
   // Waits until state_->returns differs from `returns`. Returns false if no space is likely to
@@ -59,6 +70,7 @@ class FileWriter {
   Reclaimer* const reclaimer_;
   FileTable* const table_;
   Collector* const collector_;
+  const SavedTails* const tails_;
   const std::shared_ptr<Patience> patience_;
   std::atomic<bool> low_space_ = false;
 };

@@ -74,11 +74,12 @@ class WritableFile final : public rocksdb::FSWritableFile {
   IOStatus Flush(const IOOptions&, IODebugContext*) override {
     if (file_->kind != FileKind::kLog) return IOStatus::OK();
     Place({});
-    return volume_->writer().WriteBuffer(file_.get());
+    return volume_->writer().SaveBuffer(file_.get());
   }
-  IOStatus RangeSync(std::uint64_t, std::uint64_t, const IOOptions& options,
-                     IODebugContext* debug) override {
-    return Flush(options, debug);
+  IOStatus RangeSync(std::uint64_t, std::uint64_t, const IOOptions&, IODebugContext*) override {
+    if (file_->kind != FileKind::kLog) return IOStatus::OK();
+    Place({});
+    return volume_->writer().WriteBuffer(file_.get());
   }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
     return volume_->writer().Sync(file_.get());

@@ -3,6 +3,8 @@
 #include "zlfs/fs/volume.h"
 
 #include <algorithm>
+#include <cstring>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -44,7 +46,7 @@ Volume::Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options)
       reclaimer_(&state_, &commands_, &log_zones_, &reader_),
       files_(&state_, &reclaimer_),
       collector_(&state_, &commands_, &reclaimer_, &reader_, &files_),
-      writer_(&state_, &commands_, &log_zones_, &reclaimer_, &files_, &collector_,
+      writer_(&state_, &commands_, &log_zones_, &reclaimer_, &files_, &collector_, &tails_,
               options.patience),
       ledger_(&state_, &commands_, &collector_) {
   if (options.read_only) state_.read_only = "mounted to read";
@@ -60,6 +62,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
   RETURN_IF_ERROR(Recover(device.get(), &recovered, effort));
   RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options));
+  mounted->tails_.Begin(options.tails_path, recovered.superblock.volume);
   if (!options.trace_path.empty())
     RETURN_IF_ERROR(mounted->state_.trace.Open(options.trace_path, options.trace_reads));
   RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
@@ -79,6 +82,7 @@ IOStatus Volume::Load(Recovered recovered) {
     log_zones_.Keep(zone, recovered.space.log_zones.at(zone));
   }
   files_.Load(std::move(recovered.space));
+  LoadTails();
   AllocatorSetup setup = SetupOf(recovered);
   TraceSetup(setup);
   state_.allocator = std::make_unique<Allocator>(std::move(setup));
@@ -88,6 +92,23 @@ IOStatus Volume::Load(Recovered recovered) {
   state_.read_only = status.getState();
   state_.log = nullptr;
   return IOStatus::OK();
+}
+
+// The ends of WALs that a killed process left stay where they are until RocksDB deletes the WALs.
+void Volume::LoadTails() {
+  std::set<std::uint64_t> logs;
+  for (const auto& [id, file] : state_.space.files) {
+    if (file->kind != FileKind::kLog) continue;
+    logs.insert(id);
+    const std::string tail = tails_.Load(id, file->size);
+    file->reserved_for = file->size + tail.size();
+    if (tail.empty()) continue;
+    file->tail = AllocateAligned(kTailBytes);
+    std::memcpy(file->tail.get() + file->tail_head(), tail.data(), tail.size());
+    file->tail_size = tail.size();
+    file->placement = {.cause = Cause::kWal, .lifetime = file->lifetime};
+  }
+  if (!read_only()) tails_.Keep(logs);
 }
 
 AllocatorSetup Volume::SetupOf(const Recovered& recovered) {
@@ -111,7 +132,7 @@ AllocatorSetup Volume::SetupOf(const Recovered& recovered) {
       zone.kept += KeptBy(extent, geometry.block_size);
       zone.lifetime = std::max(zone.lifetime, file->lifetime);
     }
-    if (file->kind == FileKind::kLog) setup.log_bytes += file->size;
+    setup.log_bytes += file->reserved_for;
   }
   return setup;
 }

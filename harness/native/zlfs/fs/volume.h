@@ -1,7 +1,7 @@
 // A mounted zlfs.
 //
 // Lock order:
-//   File::tail_mutex        a writer's buffer
+//   File::tail_mutex        a writer's buffer; of a WAL before those of earlier WALs
 //   Collector::collecting_  only one thread collects garbage or makes room
 //   zone lock               one write, finish or reset at a time per zone
 //   MetaLog's write mutex
@@ -57,6 +57,7 @@ struct MountOptions {
   OptionMap policy = {};         // overrides the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
+  std::string tails_path = {};  // folder for ends of WALs (meta/saved_tail.h); empty: none is saved
   std::shared_ptr<Patience> patience = std::make_shared<Patience>();
   TracedReads trace_reads = TracedReads::kCompaction;
 };
@@ -90,6 +91,7 @@ class Volume {
  private:
   Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options);
   IOStatus Load(Recovered recovered);
+  void LoadTails();
   AllocatorSetup SetupOf(const Recovered& recovered);
   void TraceSetup(const AllocatorSetup& setup);
   IOStatus BeginLog(const Recovered& recovered);
@@ -108,6 +110,7 @@ class Volume {
   Reclaimer reclaimer_;
   FileTable files_;
   Collector collector_;
+  SavedTails tails_;
   FileWriter writer_;
   LedgerFile ledger_;
 };

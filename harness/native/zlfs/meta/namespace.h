@@ -17,6 +17,7 @@
 #include "zlfs/alloc/allocator.h"
 #include "zlfs/format/record.h"
 #include "zlfs/format/sealed.h"
+#include "zlfs/meta/saved_tail.h"
 #include "zlfs/zoned/buffer.h"
 #include "zlfs/zoned/errors.h"
 
@@ -44,6 +45,10 @@ struct ExtentMap {
   std::vector<std::shared_ptr<const void>> pins;  // prevent a reset of its zones
 };
 
+// Size of a writer's buffer: large enough to amortize the cost of device commands, small enough for
+// hundreds of open files.
+inline constexpr std::size_t kTailBytes = 1 << 20;
+
 struct FileInfo {
   std::uint64_t id = 0;
   FileKind kind = FileKind::kData;
@@ -70,6 +75,7 @@ struct File : FileInfo {
   int handles = 0;
   bool deleted = false;
   std::set<std::uint32_t> log_zones;  // log zones with pieces of this file
+  std::uint64_t reserved_for = 0;     // of a WAL: the bytes for whose flush zones are reserved
 
   // A log zone that cannot be read and may hold the content behind `size`. Set by recovery only.
   std::optional<std::uint32_t> lost_zone;
@@ -78,7 +84,9 @@ struct File : FileInfo {
   std::mutex tail_mutex;  // lock order: before the state mutex; guards the members up to placement
   AlignedBuffer tail;     // for a log file, starts with space for a piece header
   std::size_t tail_size = 0;
-  IOStatus failed;  // first write error; all later appends fail with it
+  std::unique_ptr<SavedTail> saved;  // of a WAL: where its tail survives a kill
+  bool synced = false;               // a sync came after the last flush
+  IOStatus failed;                   // first write error; all later appends fail with it
   Placement placement;
 
   // Start of the content in `tail`.

@@ -25,6 +25,7 @@ TEST(Schedules, LoseNothingUnnamed) {
   EXPECT_GT(counts.read_only, 0U);
   EXPECT_GT(counts.lost, 0U);
   EXPECT_GT(counts.reads, 0U);
+  EXPECT_GT(counts.saved, 100U);
 }
 
 }  // namespace

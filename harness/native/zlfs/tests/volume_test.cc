@@ -49,14 +49,6 @@ struct Rig {
   Counters formatted;
 };
 
-std::shared_ptr<File> Create(Volume* volume, const std::string& name, FileKind kind,
-                             const Placement& placement) {
-  std::shared_ptr<File> file;
-  EXPECT_OK(volume->files().Create(name, kind, &file));
-  volume->writer().SetPlacement(file.get(), placement);
-  return file;
-}
-
 IOStatus Put(Volume* volume, const std::string& name, const std::string& content,
              const Placement& placement = DataPlacement()) {
   const auto file = Create(volume, name, FileKind::kData, placement);

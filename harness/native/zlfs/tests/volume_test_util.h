@@ -95,6 +95,14 @@ inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::k
 
 inline Placement LogPlacement() { return {.cause = Cause::kWal, .lifetime = 2}; }
 
+inline std::shared_ptr<File> Create(Volume* volume, const std::string& name, FileKind kind,
+                                    const Placement& placement) {
+  std::shared_ptr<File> file;
+  EXPECT_OK(volume->files().Create(name, kind, &file));
+  volume->writer().SetPlacement(file.get(), placement);
+  return file;
+}
+
 inline std::unique_ptr<Volume> MountOk(std::unique_ptr<ZonedDevice> device,
                                        const MountOptions& options = {}) {
   std::unique_ptr<Volume> volume;

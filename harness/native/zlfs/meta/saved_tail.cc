@@ -1,0 +1,122 @@
+#include "zlfs/meta/saved_tail.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "zlfs/format/codec.h"
+#include "zlfs/format/sealed.h"
+
+namespace zlfs {
+namespace {
+
+constexpr std::uint32_t kTailMagic = 0x4c41545a;  // "ZTAL"
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+SavedTail::~SavedTail() { close(fd_); }
+
+IOStatus SavedTail::Save(std::uint64_t start, std::string_view tail) {
+  if (start != start_) {
+    start_ = start;
+    saved_ = 0;
+    at_ = 0;
+    previous_ = 0;
+  }
+  const std::string_view added = tail.substr(saved_);
+  if (added.empty()) return IOStatus::OK();
+  block_.resize(kHeaderSize);
+  block_.append(added);
+  const std::uint64_t checksum = Seal({.magic = kTailMagic,
+                                       .size = static_cast<std::uint32_t>(added.size()),
+                                       .subject = file_,
+                                       .position = start + saved_,
+                                       .generation = key_,
+                                       .previous = previous_},
+                                      block_.data(), block_.size());
+  for (std::size_t done = 0; done < block_.size();) {
+    const ssize_t n =
+        pwrite(fd_, block_.data() + done, block_.size() - done, static_cast<off_t>(at_ + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return MakeSystemError(n < 0 ? errno : ENOSPC, path_);
+    done += static_cast<std::size_t>(n);
+  }
+  saved_ = tail.size();
+  at_ += block_.size();
+  previous_ = checksum;
+  return IOStatus::OK();
+}
+
+void SavedTail::Remove() { unlink(path_.c_str()); }
+
+std::string BootId() { return ReadFile("/proc/sys/kernel/random/boot_id"); }
+
+void SavedTails::Begin(const std::string& folder, const std::array<char, 16>& volume,
+                       const std::string& boot) {
+  if (folder.empty() || boot.empty()) return;
+  const std::string_view id(volume.data(), volume.size());
+  key_ = Checksum(boot + std::string(id));
+  char name[17];
+  std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(Checksum(id)));
+  std::error_code failed;
+  std::filesystem::create_directories(folder + "/" + name, failed);
+  if (!failed) folder_ = folder + "/" + name;
+}
+
+std::string SavedTails::PathOf(std::uint64_t file) const {
+  return folder_ + "/" + std::to_string(file);
+}
+
+std::unique_ptr<SavedTail> SavedTails::New(std::uint64_t file) const {
+  if (folder_.empty()) return nullptr;
+  const std::string path = PathOf(file);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return nullptr;
+  return std::unique_ptr<SavedTail>(new SavedTail(path, fd, file, key_));
+}
+
+std::string SavedTails::Load(std::uint64_t file, std::uint64_t from) const {
+  const std::string blocks = folder_.empty() ? "" : ReadFile(PathOf(file));
+  std::string tail;
+  std::uint64_t start = 0;
+  std::uint64_t previous = 0;
+  for (std::string_view rest = blocks; rest.size() >= kHeaderSize;) {
+    SealedHeader header;
+    if (!ReadHeader(rest, kTailMagic, &header) || header.size > rest.size() - kHeaderSize) break;
+    const std::string_view block = rest.substr(0, kHeaderSize + header.size);
+    // The chain ends where an earlier one was not written over.
+    if (header.previous != previous || header.generation != key_ || header.subject != file) break;
+    if (!ContentIsRight(block, header)) break;
+    if (tail.empty()) start = header.position;
+    tail.append(block.substr(kHeaderSize));
+    previous = header.checksum;
+    rest.remove_prefix(block.size());
+  }
+  // What recovery found in pieces may end inside the tail.
+  return start <= from && from < start + tail.size() ? tail.substr(from - start) : "";
+}
+
+void SavedTails::Keep(const std::set<std::uint64_t>& files) const {
+  if (folder_.empty()) return;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, failed)) {
+    const std::string name = entry.path().filename();
+    const auto names = [&name](std::uint64_t file) { return name == std::to_string(file); };
+    if (std::ranges::none_of(files, names)) std::filesystem::remove(entry.path(), failed);
+  }
+}
+
+}  // namespace zlfs

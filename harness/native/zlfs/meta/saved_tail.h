@@ -1,0 +1,75 @@
+// The unwritten end of a WAL, saved in a file of the auxiliary directory. So an acknowledged write
+// survives the end of the process, and costs no block of the device. Like the page cache of a file
+// system, saved tails end with the system: those of an earlier boot do not count.
+//
+// A file is a chain of sealed blocks (format/sealed.h) of any size. The first one has the position
+// of the tail in the WAL. A tail that begins elsewhere is written over the one before.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "zlfs/zoned/errors.h"
+
+namespace zlfs {
+
+// Thread safety: one thread at a time.
+class SavedTail {
+ public:
+  ~SavedTail();
+  SavedTail(const SavedTail&) = delete;
+  SavedTail& operator=(const SavedTail&) = delete;
+
+  // Saves the bytes of the WAL from `start` on: `tail` holds all of them. Writes only those that
+  // are not saved yet. After an error the caller writes the tail to the device.
+  IOStatus Save(std::uint64_t start, std::string_view tail);
+  // The WAL is on the device: removes the file.
+  void Remove();
+
+ private:
+  friend class SavedTails;
+  SavedTail(std::string path, int fd, std::uint64_t file, std::uint64_t key)
+      : path_(std::move(path)), fd_(fd), file_(file), key_(key) {}
+
+  const std::string path_;
+  const int fd_;
+  const std::uint64_t file_;
+  const std::uint64_t key_;
+  std::uint64_t start_ = 0;     // position of the tail in the WAL
+  std::uint64_t saved_ = 0;     // bytes of the tail
+  std::uint64_t at_ = 0;        // end of the chain in the file
+  std::uint64_t previous_ = 0;  // checksum of the last block's header
+  std::string block_;
+};
+
+// The kernel's id of this boot; empty if it is unknown.
+std::string BootId();
+
+// The saved tails of a volume.
+class SavedTails {
+ public:
+  // Saves in a folder below `folder` from now on. Without this call nothing is saved. `boot` is
+  // another one after each start of the system.
+  void Begin(const std::string& folder, const std::array<char, 16>& volume,
+             const std::string& boot = BootId());
+
+  // Returns null if the tail cannot be saved.
+  std::unique_ptr<SavedTail> New(std::uint64_t file) const;
+  // Returns what was saved of the WAL from position `from` on: nothing, if a kill lost nothing.
+  std::string Load(std::uint64_t file, std::uint64_t from) const;
+  // Removes the tails of all other WALs.
+  void Keep(const std::set<std::uint64_t>& files) const;
+
+ private:
+  std::string PathOf(std::uint64_t file) const;
+
+  std::string folder_;     // empty: saves nothing
+  std::uint64_t key_ = 0;  // of this volume since the system's start
+};
+
+}  // namespace zlfs

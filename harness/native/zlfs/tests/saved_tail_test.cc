@@ -1,0 +1,331 @@
+// Ends of WALs that survive a kill outside of the device.
+
+#include "zlfs/meta/saved_tail.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "zlfs/tests/emulated_faults.h"
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+constexpr const char* kShape = "zones=40&zone_size=1M&max_active=14&cache=volatile";
+
+class SavedTailTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string FileOf(std::uint64_t file) const {
+    for (const auto& volume : std::filesystem::directory_iterator(folder_)) {
+      return volume.path() / std::to_string(file);
+    }
+    return "";
+  }
+  std::string BytesOf(std::uint64_t file) const {
+    std::ifstream stream(FileOf(file), std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void SetBytesOf(std::uint64_t file, const std::string& bytes) const {
+    std::ofstream(FileOf(file), std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  // A mount of the device as a kill would leave it, with the tails of the folder.
+  std::unique_ptr<Volume> MountKilled(const EmulatedDevice& device, bool lost_power = false) {
+    std::unique_ptr<EmulatedDevice> killed;
+    EXPECT_OK(EmulatedFaults::Clone(device, "killed", &killed));
+    if (lost_power) EmulatedFaults::PowerLoss(*killed, {});
+    // The original goes on to use its folder.
+    const std::string copy = folder_ + "-killed";
+    std::filesystem::remove_all(copy);
+    if (!lost_power) std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
+    auto volume =
+        MountOk(std::make_unique<HookedDevice>(std::shared_ptr<EmulatedDevice>(std::move(killed)),
+                                               device.geometry().identity, [] {}),
+                {.tails_path = copy});
+    std::filesystem::remove_all(copy);
+    return volume;
+  }
+
+  const std::string folder_ = testing::TempDir() + "zlfs-saved-tail-" + std::to_string(getpid());
+  const std::array<char, 16> volume_ = {'v'};
+};
+
+TEST_F(SavedTailTest, IsTheTailWithAllAdditions) {
+  SavedTails tails;
+  tails.Begin(folder_, volume_);
+  const auto tail = tails.New(7);
+  std::string content;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    content += Content(1, content.size(), i * 100);  // the first one is empty
+    ASSERT_OK(tail->Save(500, content));
+    EXPECT_EQ(tails.Load(7, 500), content) << i;
+  }
+  // Part of it is on the device already, or more than all of it, or something before it is missing.
+  EXPECT_EQ(tails.Load(7, 600), content.substr(100));
+  EXPECT_EQ(tails.Load(7, 500 + content.size() - 1), content.substr(content.size() - 1));
+  EXPECT_EQ(tails.Load(7, 500 + content.size()), "");
+  EXPECT_EQ(tails.Load(7, 499), "");
+  EXPECT_EQ(tails.Load(8, 500), "");
+}
+
+TEST_F(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
+  SavedTails tails;
+  tails.Begin(folder_, volume_);
+  const auto tail = tails.New(7);
+  // Blocks of the same sizes, so that each one of the earlier chain follows one of the later chain.
+  for (std::size_t size = 100; size <= 500; size += 100) {
+    ASSERT_OK(tail->Save(0, Content(1, 0, size)));
+  }
+  for (std::size_t size = 100; size <= 300; size += 100) {
+    ASSERT_OK(tail->Save(500, Content(1, 500, size)));
+    EXPECT_EQ(tails.Load(7, 500), Content(1, 500, size));
+    EXPECT_EQ(tails.Load(7, 0), "");
+  }
+}
+
+TEST_F(SavedTailTest, EndsBeforeATornOrAlteredBlock) {
+  SavedTails tails;
+  tails.Begin(folder_, volume_);
+  const auto tail = tails.New(7);
+  ASSERT_OK(tail->Save(0, Content(1, 0, 100)));
+  const std::size_t first = BytesOf(7).size();
+  ASSERT_OK(tail->Save(0, Content(1, 0, 250)));
+  const std::string bytes = BytesOf(7);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    SetBytesOf(7, bytes.substr(0, size));
+    ASSERT_EQ(tails.Load(7, 0), Content(1, 0, size < first ? 0 : 100)) << size;
+  }
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string altered = bytes;
+    altered[at] = static_cast<char>(altered[at] ^ 1);
+    SetBytesOf(7, altered);
+    ASSERT_EQ(tails.Load(7, 0), Content(1, 0, at < first ? 0 : 100)) << at;
+  }
+}
+
+TEST_F(SavedTailTest, IsOfOneFileAndOneVolume) {
+  SavedTails tails;
+  tails.Begin(folder_, volume_);
+  ASSERT_OK(tails.New(7)->Save(0, "content"));
+  std::filesystem::copy_file(FileOf(7), FileOf(8));
+  EXPECT_EQ(tails.Load(8, 0), "");
+  const std::string bytes = BytesOf(7);
+  tails.Keep({8});
+  EXPECT_FALSE(std::filesystem::exists(FileOf(7)));
+  EXPECT_TRUE(std::filesystem::exists(FileOf(8)));
+  std::filesystem::remove_all(folder_);
+  SavedTails other;
+  other.Begin(folder_, {'w'});
+  ASSERT_OK(other.New(7)->Save(0, "other"));
+  SetBytesOf(7, bytes);
+  EXPECT_EQ(other.Load(7, 0), "");
+}
+
+TEST_F(SavedTailTest, IsOfOneBoot) {
+  SavedTails before;
+  before.Begin(folder_, volume_, "one boot");
+  ASSERT_OK(before.New(7)->Save(0, "content"));
+  SavedTails after;
+  after.Begin(folder_, volume_, "the next boot");
+  EXPECT_EQ(after.Load(7, 0), "");
+  SavedTails same;
+  same.Begin(folder_, volume_, "one boot");
+  EXPECT_EQ(same.Load(7, 0), "content");
+  EXPECT_FALSE(BootId().empty());
+}
+
+TEST_F(SavedTailTest, IsNothingWithoutAFolder) {
+  SavedTails tails;
+  EXPECT_EQ(tails.New(7), nullptr);
+  EXPECT_EQ(tails.Load(7, 0), "");
+  tails.Begin("", volume_);
+  EXPECT_EQ(tails.New(7), nullptr);
+  tails.Begin("/proc/none", volume_);
+  EXPECT_EQ(tails.New(7), nullptr);
+  tails.Begin(folder_, volume_, "");
+  EXPECT_EQ(tails.New(7), nullptr);
+}
+
+// --- in a volume ---
+
+struct Log {
+  std::unique_ptr<Volume> volume;
+  std::shared_ptr<File> file;
+  std::string content;
+
+  void Append(std::uint64_t size) {
+    const std::string more = Content(3, content.size(), size);
+    ASSERT_OK(volume->writer().Append(file.get(), more));
+    content += more;
+  }
+  void AppendAndSave(std::uint64_t size) {
+    Append(size);
+    ASSERT_OK(volume->writer().SaveBuffer(file.get()));
+  }
+};
+
+TEST_F(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  log.AppendAndSave(400);
+  const std::uint64_t before = device->counters().bytes_written;
+  for (int i = 0; i < 50; ++i) log.AppendAndSave(400);
+  EXPECT_EQ(device->counters().bytes_written, before);
+  // Larger tails go to the device; then the saved one begins behind them.
+  for (int i = 0; i < 40; ++i) {
+    log.AppendAndSave(3000);
+    const auto after = MountKilled(*device);
+    ASSERT_EQ(ReadWhole(after.get(), "/1.log"), log.content) << i;
+  }
+  const Totals::Bytes wal = log.volume->totals().written[static_cast<std::size_t>(Cause::kWal)];
+  EXPECT_GT(wal.payload, 100000U);
+  EXPECT_LT(wal.pad, 10000U);
+}
+
+TEST_F(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  log.Append(5000);
+  ASSERT_OK(log.volume->writer().Sync(log.file.get()));
+  log.AppendAndSave(1);  // follows a sync, and goes to the device
+  log.AppendAndSave(400);
+  const std::string left = ReadWhole(MountKilled(*device, true).get(), "/1.log");
+  EXPECT_GE(left.size(), 5000U);
+  EXPECT_LE(left.size(), 5001U);
+  EXPECT_TRUE(log.content.starts_with(left));
+}
+
+// A tail that is full goes to a new log zone. Until the metadata log names this zone, only the
+// saved tail has the content.
+TEST_F(SavedTailTest, IsKeptUntilTheLogNamesTheZone) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  log.AppendAndSave(50000);
+  const std::string saved = log.content;
+  log.Append(kTailBytes);  // fills the buffer
+  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), saved);
+  log.AppendAndSave(10);
+  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), log.content);
+}
+
+TEST_F(SavedTailTest, IsRemovedWhenTheLogIsOnTheDevice) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  log.AppendAndSave(400);
+  EXPECT_TRUE(std::filesystem::exists(FileOf(log.file->id)));
+  ASSERT_OK(log.volume->writer().FinishWriting(log.file.get()));
+  EXPECT_FALSE(std::filesystem::exists(FileOf(log.file->id)));
+  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), log.content);
+}
+
+TEST_F(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  log.AppendAndSave(400);
+  ASSERT_OK(log.volume->writer().Sync(log.file.get()));
+  const std::string before = BytesOf(log.file->id);
+  for (int i = 0; i < 10; ++i) {
+    log.AppendAndSave(400);
+    ASSERT_OK(log.volume->writer().Sync(log.file.get()));
+    EXPECT_EQ(BytesOf(log.file->id), before);  // not saved first
+  }
+  EXPECT_EQ(ReadWhole(MountKilled(*device, true).get(), "/1.log"), log.content);
+}
+
+// As APowerLossLeavesNoGapBetweenLogs, for WALs that are not closed and not synced.
+TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  const auto volume =
+      MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  std::vector<std::shared_ptr<File>> logs;
+  for (const char* const name : {"/1.log", "/2.log", "/3.log"}) {
+    logs.push_back(Create(volume.get(), name, FileKind::kLog, LogPlacement()));
+    ASSERT_OK(volume->writer().Append(logs.back().get(), Content(1, 0, 400)));
+    ASSERT_OK(volume->writer().SaveBuffer(logs.back().get()));
+  }
+  ASSERT_OK(volume->writer().Sync(logs[2].get()));
+  const auto after = MountKilled(*device, true);
+  for (const char* const name : {"/1.log", "/2.log", "/3.log"}) {
+    EXPECT_EQ(ReadWhole(after.get(), name), Content(1, 0, 400)) << name;
+  }
+}
+
+// ... also those that a kill left, although nobody has them open.
+TEST_F(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
+  std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  const std::string identity = device->geometry().identity;
+  {
+    const auto volume =
+        MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+    const auto log = Create(volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 0, 400)));
+    ASSERT_OK(volume->writer().SaveBuffer(log.get()));
+  }
+  // It stays there, however often the database is opened and killed.
+  for (int kill = 0; kill < 3; ++kill) {
+    EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), Content(1, 0, 400));
+    MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  }
+  const auto volume =
+      MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  const auto log = Create(volume.get(), "/2.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(volume->writer().Append(log.get(), Content(2, 0, 400)));
+  EXPECT_EQ(ReadWhole(MountKilled(*device, true).get(), "/1.log"), "");
+  ASSERT_OK(volume->writer().Sync(log.get()));
+  const auto after = MountKilled(*device, true);
+  EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(1, 0, 400));
+  EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
+}
+
+TEST_F(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Log log;
+  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  // A limit of the file size stands for a full file system: a write stops short, the next one
+  // fails.
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small = {.rlim_cur = 1000, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::vector<std::string> found;
+  for (int i = 0; i < 4; ++i) {
+    log.AppendAndSave(400);
+    found.push_back(ReadWhole(MountKilled(*device).get(), "/1.log"));
+    EXPECT_EQ(found.back(), log.content) << i;
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, before);
+}
+
+}  // namespace
+}  // namespace zlfs
