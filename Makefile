@@ -189,7 +189,7 @@ bench: bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix b
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
 	@zonelab rig exec $(RIG) -- $(BIN)/python tests/bench/overhead.py
 
-bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpfs, alternating pairs; the ledger's share of CPU
+bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpfs, and on a model versus memory, in pairs; the ledger's share of CPU
 	@$(BIN)/python tests/bench/zlfs.py
 
 bench-collection: setup build/native-installed ## zlfs in memory: bytes written and copied when collection starts early or late

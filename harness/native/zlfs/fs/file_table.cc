@@ -48,10 +48,15 @@ IOStatus FileTable::Create(const std::string& name, FileKind kind, std::shared_p
 IOStatus FileTable::Open(const std::string& name, std::shared_ptr<File>* file) {
   file->reset();
   const std::lock_guard lock(state_->mutex);
-  const auto entry = state_->space.names.find(name);
-  if (entry == state_->space.names.end()) return Missing(name);
-  *file = Handle(entry->second);
+  const std::shared_ptr<File> found = Find(name);
+  if (found == nullptr) return Missing(name);
+  *file = Handle(found);
   return IOStatus::OK();
+}
+
+std::shared_ptr<File> FileTable::Find(const std::string& name) const {
+  const auto entry = state_->space.names.find(name);
+  return entry == state_->space.names.end() ? nullptr : entry->second;
 }
 
 std::shared_ptr<File> FileTable::Handle(const std::shared_ptr<File>& file) {
@@ -64,7 +69,8 @@ std::shared_ptr<File> FileTable::Handle(const std::shared_ptr<File>& file) {
 }
 
 void FileTable::Forget(const std::shared_ptr<File>& file) {
-  if (file->kind == FileKind::kLog && !file->deleted) state_->allocator->LogsShrank(file->reserved_for);
+  if (file->kind == FileKind::kLog && !file->deleted)
+    state_->allocator->LogsShrank(file->reserved_for);
   if (!std::exchange(file->deleted, true)) state_->trace.Add(Step::kDeleted, file->id);
   if (file->handles > 0) return;
   state_->trace.Add(Step::kGone, file->id, file->extents.empty() ? 0 : 1);
@@ -80,9 +86,8 @@ void FileTable::Forget(const std::shared_ptr<File>& file) {
 IOStatus FileTable::Delete(const std::string& name) {
   RETURN_IF_ERROR(CheckWritable());
   const std::lock_guard lock(state_->mutex);
-  const auto entry = state_->space.names.find(name);
-  if (entry == state_->space.names.end()) return Missing(name);
-  const std::shared_ptr<File> file = entry->second;  // the change removes the entry
+  const std::shared_ptr<File> file = Find(name);
+  if (file == nullptr) return Missing(name);
   if (file->links.empty()) {
     Change(DeleteRecord{.file = file->id});
   } else {
@@ -95,29 +100,28 @@ IOStatus FileTable::Link(const std::string& name, const std::string& link) {
   RETURN_IF_ERROR(CheckWritable());
   if (!IsCanonical(link)) return IOStatus::InvalidArgument("bad-name", link);
   const std::lock_guard lock(state_->mutex);
-  const auto entry = state_->space.names.find(name);
-  if (entry == state_->space.names.end()) return Missing(name);
-  if (state_->space.names.contains(link)) return IOStatus::IOError("exists", link);
-  const std::shared_ptr<File> file = entry->second;
+  const std::shared_ptr<File> file = Find(name);
+  if (file == nullptr) return Missing(name);
+  if (Find(link) != nullptr) return IOStatus::IOError("exists", link);
   file->position = Change(LinkRecord{.file = file->id, .name = link});
   return IOStatus::OK();
 }
 
 IOStatus FileTable::CountNames(const std::string& name, std::uint64_t* count) {
   const std::lock_guard lock(state_->mutex);
-  const auto entry = state_->space.names.find(name);
-  if (entry == state_->space.names.end()) return Missing(name);
-  *count = 1 + entry->second->links.size();
+  const std::shared_ptr<File> file = Find(name);
+  if (file == nullptr) return Missing(name);
+  *count = 1 + file->links.size();
   return IOStatus::OK();
 }
 
 IOStatus FileTable::AreOne(const std::string& first, const std::string& second, bool* same) {
   const std::lock_guard lock(state_->mutex);
-  const auto one = state_->space.names.find(first);
-  if (one == state_->space.names.end()) return Missing(first);
-  const auto other = state_->space.names.find(second);
-  if (other == state_->space.names.end()) return Missing(second);
-  *same = one->second == other->second;
+  const std::shared_ptr<File> one = Find(first);
+  if (one == nullptr) return Missing(first);
+  const std::shared_ptr<File> other = Find(second);
+  if (other == nullptr) return Missing(second);
+  *same = one == other;
   return IOStatus::OK();
 }
 
@@ -125,11 +129,9 @@ IOStatus FileTable::Rename(const std::string& from, const std::string& to) {
   RETURN_IF_ERROR(CheckWritable());
   if (!IsCanonical(to)) return IOStatus::InvalidArgument("bad-name", to);
   const std::lock_guard lock(state_->mutex);
-  const auto entry = state_->space.names.find(from);
-  if (entry == state_->space.names.end()) return Missing(from);
-  const std::shared_ptr<File> file = entry->second;
-  const auto before = state_->space.names.find(to);
-  if (before != state_->space.names.end() && before->second == file) return IOStatus::OK();
+  const std::shared_ptr<File> file = Find(from);
+  if (file == nullptr) return Missing(from);
+  if (Find(to) == file) return IOStatus::OK();
   if (file->links.empty()) {
     file->position = Change(RenameRecord{.file = file->id, .name = to});
   } else {
@@ -152,7 +154,7 @@ IOStatus FileTable::RenameDirectory(const std::string& from, const std::string& 
 
 bool FileTable::Exists(const std::string& name) {
   const std::lock_guard lock(state_->mutex);
-  return state_->space.names.contains(name);
+  return Find(name) != nullptr;
 }
 
 std::vector<std::string> FileTable::List(const std::string& directory) {

@@ -54,6 +54,8 @@ class FileTable {
  private:
   IOStatus CheckWritable() const;
   // These require the state mutex.
+  // Returns null if no file has the name.
+  std::shared_ptr<File> Find(const std::string& name) const;
   // Applies the record and appends it to the log. Returns its log position.
   std::uint64_t Change(const Record& record);
   std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);
