@@ -110,7 +110,7 @@ def never_waiting(work: Path) -> Path:
 
 
 def without_times(model: Any) -> Any:
-    """Return the fields with every duration zero and every rate beyond that of memory."""
+    """Return the fields with every duration zero and every rate higher than memory's."""
     if isinstance(model, dict):
         return {name: without_times(value) for name, value in model.items()}
     if isinstance(model, list):
