@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -70,7 +71,6 @@ TEST_F(Modelled, HasTheGeometryOfTheModel) {
   EXPECT_EQ(geometry.max_open, 6U);
   EXPECT_EQ(geometry.identity, "model.mem." + (folder_ / "model.json").string());
   EXPECT_TRUE(geometry.waits);
-  EXPECT_EQ(geometry.read_alignment, 4096U);
   EXPECT_EQ(InfoOf(*device_, 0).capacity, kCapacity);
 }
 
@@ -118,6 +118,25 @@ TEST_F(Modelled, ContentsInAFileOutliveTheDevice) {
   Open(contents);
   EXPECT_EQ(InfoOf(*device_, 3).write_pointer, 64U << 10);
   EXPECT_EQ(device_->geometry().identity.substr(0, 11), "model.file.");
+}
+
+TEST_F(Modelled, ReadsAreOfWholeBlocks) {
+  const std::string counts = folder_ / "counts";
+  Open("?counts=" + counts);
+  Fill(0, 64 << 10);
+  const std::string whole = ReadZone(*device_, 0, 0, 64 << 10);
+  std::unique_ptr<DriveCounts> seen;
+  ASSERT_OK(DriveCounts::Open(counts, &seen));
+  for (const auto& [offset, size, blocks] : std::vector<std::array<std::uint64_t, 3>>{
+           {0, 1, 1}, {4095, 1, 1}, {4095, 2, 2}, {100, 4096, 2}, {8192, 4096, 1}}) {
+    const std::uint64_t before = seen->Get(DriveCount::kReadBytes);
+    const std::uint64_t loaded = seen->Get(DriveCount::kLoadedBytes);
+    std::string read(size, '\0');
+    ASSERT_OK(device_->Read(0, offset, size, read.data()));
+    EXPECT_EQ(read, whole.substr(offset, size));
+    EXPECT_EQ(seen->Get(DriveCount::kReadBytes) - before, blocks * 4096);
+    EXPECT_EQ(seen->Get(DriveCount::kLoadedBytes) - loaded, blocks * 4096);
+  }
 }
 
 TEST_F(Modelled, CountsInAFileAreOfAllHandles) {
