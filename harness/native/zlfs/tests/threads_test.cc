@@ -99,18 +99,28 @@ void WriteFiles(FileSystem* fs, int number, std::deque<Kept>* kept) {
   }
 }
 
-// Writes one WAL after another with a sync after each record. Deletes the previous WAL.
-void WriteLogs(FileSystem* fs, const std::atomic<bool>* stop) {
+// Writes one WAL after another, as a database does: it flushes each record and syncs some. Closes
+// and deletes a WAL when the next one has a record.
+void WriteLogs(FileSystem* fs, const std::string& directory, const std::atomic<bool>* stop) {
+  ASSERT_OK(fs->CreateDirIfMissing(directory, IOOptions(), nullptr));
+  std::unique_ptr<rocksdb::FSWritableFile> before;
   for (int i = 0; !*stop; ++i) {
-    const std::string name = "/log/" + std::to_string(i) + ".log";
+    const auto name = [&directory](int number) {
+      return directory + "/" + std::to_string(number) + ".log";
+    };
     std::unique_ptr<rocksdb::FSWritableFile> log;
-    ASSERT_OK(fs->NewWritableFile(name, FileOptions(), &log, nullptr));
+    ASSERT_OK(fs->NewWritableFile(name(i), FileOptions(), &log, nullptr));
     for (std::size_t done = 0; done < 40 && !*stop; ++done) {
       ASSERT_OK(log->Append(Content(7, done, 900), IOOptions(), nullptr));
-      ASSERT_OK(log->Sync(IOOptions(), nullptr));
+      ASSERT_OK(log->Flush(IOOptions(), nullptr));
+      if (done % 4 == 3) {
+        ASSERT_OK(log->Sync(IOOptions(), nullptr));
+      }
+      if (before == nullptr) continue;
+      ASSERT_OK(std::exchange(before, nullptr)->Close(IOOptions(), nullptr));
+      ASSERT_OK(fs->DeleteFile(name(i - 1), IOOptions(), nullptr));
     }
-    ASSERT_OK(log->Close(IOOptions(), nullptr));
-    ASSERT_OK(fs->DeleteFile(name, IOOptions(), nullptr));
+    before = std::move(log);
   }
 }
 
@@ -144,17 +154,18 @@ TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
   auto hooked = std::make_unique<HookedDevice>(device, [] {});
   hooked->AnswerInParallel();
   ASSERT_OK(OpenFileSystem(std::move(hooked), {{"aux", (aux / "aux").string()}}, &fs));
-  ASSERT_OK(fs->CreateDirIfMissing("/log", IOOptions(), nullptr));
   std::deque<Kept> kept[kWriters];
   std::atomic<bool> stop = false;
   std::thread looking(Look, fs.get(), &stop);
-  std::thread logging(WriteLogs, fs.get(), &stop);
+  std::thread logging(WriteLogs, fs.get(), "/log", &stop);
+  std::thread other(WriteLogs, fs.get(), "/other", &stop);
   std::vector<std::thread> writers;
   for (int i = 0; i < kWriters; ++i) writers.emplace_back(WriteFiles, fs.get(), i, &kept[i]);
   for (std::thread& writer : writers) writer.join();
   stop = true;
   looking.join();
   logging.join();
+  other.join();
   for (const auto& files : kept) {
     for (const Kept& file : files) EXPECT_OK(Verify(fs.get(), file));
   }
