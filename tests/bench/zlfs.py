@@ -103,8 +103,8 @@ def never_waiting(work: Path) -> Path:
     """Return a file with a model whose commands take no time. Makes it if it is missing."""
     file = work / "never-waiting.json"
     if not file.exists():
-        argv = (sys.executable, "-m", "harness", "model", "export", *MODEL)
-        exported = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+        export = (sys.executable, "-m", "harness", "model", "export", *MODEL)
+        exported = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True)
         file.write_text(json.dumps(without_times(json.loads(exported.stdout))))
     return file
 

@@ -170,12 +170,13 @@ bool FileWriter::SaveTail(File* log) {
   if (log->tail_size > state_->io.geometry().zone_size / kSavedShare) return false;
   if (log->saved == nullptr) log->saved = tails_->New(log->id);
   if (log->saved == nullptr) return false;
+  const std::uint64_t begin = AllocationTrace::Now();
   // A new tail replaces one that is in zones now: first the log must name them, and the file.
   const auto [position, start] = [this, log] {
     const std::lock_guard lock(state_->mutex);
     return std::pair(log->position, log->size);
   }();
-  if (position > state_->log->durable() && !state_->log->Commit(position).ok()) return false;
+  if (!CommitNames(*log, position, begin).ok()) return false;
   if (log->tail_size == 0) return true;
   return log->saved->Save(start, {log->tail.get() + log->tail_head(), log->tail_size}).ok();
 }
@@ -184,10 +185,13 @@ IOStatus FileWriter::WriteBuffer(File* file) {
   const std::uint64_t begin = AllocationTrace::Now();
   std::uint64_t position = 0;
   RETURN_IF_ERROR(WriteAndRecord(file, false, &position));
-  // Recovery finds pieces only in log zones, and of files, that the log names.
+  return CommitNames(*file, position, begin);
+}
+
+IOStatus FileWriter::CommitNames(const File& log, std::uint64_t position, std::uint64_t begin) {
   if (position <= state_->log->durable()) return IOStatus::OK();
   const IOStatus status = state_->log->Commit(position);
-  state_->trace.AddSync(file->id, true, begin);
+  state_->trace.AddSync(log.id, true, begin);
   return status;
 }
 
@@ -205,6 +209,7 @@ IOStatus FileWriter::Sync(File* file) {
 }
 
 IOStatus FileWriter::FinishWriting(File* file, bool finish_zone) {
+  const std::uint64_t begin = AllocationTrace::Now();
   std::unique_lock tail(file->tail_mutex);
   const IOStatus status = WriteTail(file);
   file->tail.reset();
@@ -223,8 +228,7 @@ IOStatus FileWriter::FinishWriting(File* file, bool finish_zone) {
                            finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
   }
   if (saved == nullptr || !status.ok()) return status;
-  const bool named = position <= state_->log->durable() || state_->log->Commit(position).ok();
-  if (named) saved->Remove();
+  if (CommitNames(*file, position, begin).ok()) saved->Remove();
   return status;
 }
 

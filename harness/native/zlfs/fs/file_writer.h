@@ -54,6 +54,9 @@ class FileWriter {
   IOStatus WriteLogsBefore(std::uint64_t id);
   // Returns whether the tail was saved. Requires tail_mutex.
   bool SaveTail(File* log);
+  // Commits the log up to `position`, if it is not durable. Recovery finds pieces only in log
+  // zones, and of files, that the log names. `begin`: when the caller began, for the trace.
+  IOStatus CommitNames(const File& log, std::uint64_t position, std::uint64_t begin);
   // Reserves zones for the flush of a WAL of this size. Requires the state mutex.
   void ReserveFor(File* log, std::uint64_t size);
   // Writes the buffer and records the extents. Returns the log position that the file needs.

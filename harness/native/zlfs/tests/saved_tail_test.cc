@@ -20,6 +20,23 @@ namespace {
 
 constexpr const char* kShape = "zones=40&zone_size=1M&max_active=14&cache=volatile";
 
+// A WAL in a volume, and what it has to contain.
+struct Log {
+  std::unique_ptr<Volume> volume;
+  std::shared_ptr<File> file = nullptr;
+  std::string content = {};
+
+  void Append(std::uint64_t size) {
+    const std::string more = Content(3, content.size(), size);
+    ASSERT_OK(volume->writer().Append(file.get(), more));
+    content += more;
+  }
+  void AppendAndSave(std::uint64_t size) {
+    Append(size);
+    ASSERT_OK(volume->writer().SaveBuffer(file.get()));
+  }
+};
+
 class SavedTailTest : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder_); }
@@ -39,10 +56,24 @@ class SavedTailTest : public testing::Test {
     std::ofstream(FileOf(file), std::ios::binary | std::ios::trunc) << bytes;
   }
 
+  // Mounts the device, formatted by the first call, with the tails of the folder.
+  std::unique_ptr<Volume> Mount() {
+    if (device_ == nullptr) {
+      device_ = MakeDevice(kShape);
+      EXPECT_OK(Mkfs(device_.get(), Policy{}, ""));
+    }
+    return MountOk(std::make_unique<HookedDevice>(device_, [] {}), {.tails_path = folder_});
+  }
+  Log MakeLog() {
+    Log log{.volume = Mount()};
+    log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+    return log;
+  }
+
   // A mount of the device as a kill would leave it, with the tails of the folder.
-  std::unique_ptr<Volume> MountKilled(const EmulatedDevice& device, bool lost_power = false) {
+  std::unique_ptr<Volume> MountKilled(bool lost_power = false) {
     std::unique_ptr<EmulatedDevice> killed;
-    EXPECT_OK(EmulatedFaults::Clone(device, "killed", &killed));
+    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed", &killed));
     if (lost_power) EmulatedFaults::PowerLoss(*killed, {});
     // The original goes on to use its folder.
     const std::string copy = folder_ + "-killed";
@@ -50,7 +81,7 @@ class SavedTailTest : public testing::Test {
     if (!lost_power) std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
     auto volume =
         MountOk(std::make_unique<HookedDevice>(std::shared_ptr<EmulatedDevice>(std::move(killed)),
-                                               device.geometry().identity, [] {}),
+                                               device_->geometry().identity, [] {}),
                 {.tails_path = copy});
     std::filesystem::remove_all(copy);
     return volume;
@@ -58,6 +89,7 @@ class SavedTailTest : public testing::Test {
 
   const std::string folder_ = testing::TempDir() + "zlfs-saved-tail-" + std::to_string(getpid());
   const std::array<char, 16> volume_ = {'v'};
+  std::shared_ptr<EmulatedDevice> device_;
 };
 
 TEST_F(SavedTailTest, IsTheTailWithAllAdditions) {
@@ -158,36 +190,16 @@ TEST_F(SavedTailTest, IsNothingWithoutAFolder) {
 
 // --- in a volume ---
 
-struct Log {
-  std::unique_ptr<Volume> volume;
-  std::shared_ptr<File> file;
-  std::string content;
-
-  void Append(std::uint64_t size) {
-    const std::string more = Content(3, content.size(), size);
-    ASSERT_OK(volume->writer().Append(file.get(), more));
-    content += more;
-  }
-  void AppendAndSave(std::uint64_t size) {
-    Append(size);
-    ASSERT_OK(volume->writer().SaveBuffer(file.get()));
-  }
-};
-
 TEST_F(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   log.AppendAndSave(400);
-  const std::uint64_t before = device->counters().bytes_written;
+  const std::uint64_t before = device_->counters().bytes_written;
   for (int i = 0; i < 50; ++i) log.AppendAndSave(400);
-  EXPECT_EQ(device->counters().bytes_written, before);
+  EXPECT_EQ(device_->counters().bytes_written, before);
   // Larger tails go to the device; then the saved one begins behind them.
   for (int i = 0; i < 40; ++i) {
     log.AppendAndSave(3000);
-    const auto after = MountKilled(*device);
+    const auto after = MountKilled();
     ASSERT_EQ(ReadWhole(after.get(), "/1.log"), log.content) << i;
   }
   const Totals::Bytes wal = log.volume->totals().written[static_cast<std::size_t>(Cause::kWal)];
@@ -196,16 +208,12 @@ TEST_F(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
 }
 
 TEST_F(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   log.Append(5000);
   ASSERT_OK(log.volume->writer().Sync(log.file.get()));
   log.AppendAndSave(1);  // follows a sync, and goes to the device
   log.AppendAndSave(400);
-  const std::string left = ReadWhole(MountKilled(*device, true).get(), "/1.log");
+  const std::string left = ReadWhole(MountKilled(true).get(), "/1.log");
   EXPECT_GE(left.size(), 5000U);
   EXPECT_LE(left.size(), 5001U);
   EXPECT_TRUE(log.content.starts_with(left));
@@ -214,38 +222,26 @@ TEST_F(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
 // A tail that is full goes to a new log zone. Until the metadata log names this zone, only the
 // saved tail has the content.
 TEST_F(SavedTailTest, IsKeptUntilTheLogNamesTheZone) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   log.AppendAndSave(50000);
   const std::string saved = log.content;
   log.Append(kTailBytes);  // fills the buffer
-  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), saved);
+  EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), saved);
   log.AppendAndSave(10);
-  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), log.content);
+  EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content);
 }
 
 TEST_F(SavedTailTest, IsRemovedWhenTheLogIsOnTheDevice) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   log.AppendAndSave(400);
   EXPECT_TRUE(std::filesystem::exists(FileOf(log.file->id)));
   ASSERT_OK(log.volume->writer().FinishWriting(log.file.get()));
   EXPECT_FALSE(std::filesystem::exists(FileOf(log.file->id)));
-  EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), log.content);
+  EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content);
 }
 
 TEST_F(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   log.AppendAndSave(400);
   ASSERT_OK(log.volume->writer().Sync(log.file.get()));
   const std::string before = BytesOf(log.file->id);
@@ -254,15 +250,12 @@ TEST_F(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
     ASSERT_OK(log.volume->writer().Sync(log.file.get()));
     EXPECT_EQ(BytesOf(log.file->id), before);  // not saved first
   }
-  EXPECT_EQ(ReadWhole(MountKilled(*device, true).get(), "/1.log"), log.content);
+  EXPECT_EQ(ReadWhole(MountKilled(true).get(), "/1.log"), log.content);
 }
 
 // As APowerLossLeavesNoGapBetweenLogs, for WALs that are not closed and not synced.
 TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  const auto volume =
-      MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  const auto volume = Mount();
   std::vector<std::shared_ptr<File>> logs;
   for (const char* const name : {"/1.log", "/2.log", "/3.log"}) {
     logs.push_back(Create(volume.get(), name, FileKind::kLog, LogPlacement()));
@@ -270,7 +263,7 @@ TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
     ASSERT_OK(volume->writer().SaveBuffer(logs.back().get()));
   }
   ASSERT_OK(volume->writer().Sync(logs[2].get()));
-  const auto after = MountKilled(*device, true);
+  const auto after = MountKilled(true);
   for (const char* const name : {"/1.log", "/2.log", "/3.log"}) {
     EXPECT_EQ(ReadWhole(after.get(), name), Content(1, 0, 400)) << name;
   }
@@ -278,38 +271,27 @@ TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
 
 // ... also those that a kill left, although nobody has them open.
 TEST_F(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
-  std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  const std::string identity = device->geometry().identity;
   {
-    const auto volume =
-        MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-    const auto log = Create(volume.get(), "/1.log", FileKind::kLog, LogPlacement());
-    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 0, 400)));
-    ASSERT_OK(volume->writer().SaveBuffer(log.get()));
+    Log log = MakeLog();
+    log.AppendAndSave(400);
   }
   // It stays there, however often the database is opened and killed.
   for (int kill = 0; kill < 3; ++kill) {
-    EXPECT_EQ(ReadWhole(MountKilled(*device).get(), "/1.log"), Content(1, 0, 400));
-    MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+    EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), Content(3, 0, 400));
+    Mount();
   }
-  const auto volume =
-      MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
+  const auto volume = Mount();
   const auto log = Create(volume.get(), "/2.log", FileKind::kLog, LogPlacement());
   ASSERT_OK(volume->writer().Append(log.get(), Content(2, 0, 400)));
-  EXPECT_EQ(ReadWhole(MountKilled(*device, true).get(), "/1.log"), "");
+  EXPECT_EQ(ReadWhole(MountKilled(true).get(), "/1.log"), "");
   ASSERT_OK(volume->writer().Sync(log.get()));
-  const auto after = MountKilled(*device, true);
-  EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(1, 0, 400));
+  const auto after = MountKilled(true);
+  EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(3, 0, 400));
   EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
 }
 
 TEST_F(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {
-  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
-  Log log;
-  log.volume = MountOk(std::make_unique<HookedDevice>(device, [] {}), {.tails_path = folder_});
-  log.file = Create(log.volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  Log log = MakeLog();
   // A limit of the file size stands for a full file system: a write stops short, the next one
   // fails.
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -317,11 +299,9 @@ TEST_F(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
   const rlimit small = {.rlim_cur = 1000, .rlim_max = limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  std::vector<std::string> found;
   for (int i = 0; i < 4; ++i) {
     log.AppendAndSave(400);
-    found.push_back(ReadWhole(MountKilled(*device).get(), "/1.log"));
-    EXPECT_EQ(found.back(), log.content) << i;
+    EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content) << i;
   }
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   std::signal(SIGXFSZ, before);
