@@ -366,19 +366,29 @@ void Drive::Handle(const Event& event) {
   if (dies_.Advance(event.die(), event.time, &ended)) Ended(event.time, ended);
 }
 
-Time Drive::EarliestDone() const {
+Time Drive::EarliestDone(const Event& event) const {
   const bool on_dies = waited_tasks_ > 0 || buffer_.has_waiters();
+  if (event.kind() == EventKind::kDie && !on_dies) return kNever;
+  if (event.kind() != EventKind::kPageRead) return event.time;
+  const UnderWay& way = under_way_[event.tag()];
+  return way.last_page + dies_.TransferTime(way.part) + front_.ReadLatency(way.part);
+}
+
+Time Drive::EarliestDone() const {
   Time earliest = kNever;
-  events_->Each([&](const Event& event) {
-    Time time = event.time;
-    if (event.kind() == EventKind::kDie && !on_dies) return;
-    if (event.kind() == EventKind::kPageRead) {
-      const UnderWay& way = under_way_[event.tag()];
-      time = way.last_page + dies_.TransferTime(way.part) + front_.ReadLatency(way.part);
-    }
-    earliest = std::min(earliest, time);
-  });
+  events_->Each([&](const Event& event) { earliest = std::min(earliest, EarliestDone(event)); });
   return earliest;
+}
+
+Time Drive::EarliestDone(std::uint32_t tag) const {
+  Time own = kNever;
+  Time others = kNever;  // only they can continue a command without an event of its own
+  events_->Each([&](const Event& event) {
+    const bool is_own = event.kind() != EventKind::kDie && event.tag() == tag;
+    Time& earliest = is_own ? own : others;
+    earliest = std::min(earliest, EarliestDone(event));
+  });
+  return own != kNever ? own : others;
 }
 
 void Drive::Ended(Time now, const Task& task) {

@@ -47,6 +47,8 @@ class Drive {
   // A time before which no command under way can be done, unless another one arrives. kNever
   // without a command. A caller that sleeps until then can take all events between at once.
   [[nodiscard]] Time EarliestDone() const;
+  // The same for the command of this tag, which is under way.
+  [[nodiscard]] Time EarliestDone(std::uint32_t tag) const;
   [[nodiscard]] const Completion& completion(std::uint32_t tag) const {
     return under_way_[tag].result;
   }
@@ -62,6 +64,9 @@ class Drive {
   [[nodiscard]] const Media& media() const { return media_; }
 
  private:
+  // A time before which no command can be done through this event.
+  [[nodiscard]] Time EarliestDone(const Event& event) const;
+
   struct UnderWay {
     Command command;
     Completion result;

@@ -305,6 +305,36 @@ TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreOne) {
   EXPECT_EQ(reads("none", "rocksdb:low"), 0U);
 }
 
+// A log that is flushed and never synced has commits too: of its name, of the zones that its end is
+// written to, and at its close if this writes to a new zone.
+TEST_F(TimedReplay, CommitsOfALogThatIsNotSyncedAreRecorded) {
+  using Commits = std::pair<int, int>;  // before the close, and at it
+  const auto record = [this](std::uint64_t more) {
+    std::filesystem::remove(trace_);
+    Record({}, [more](FileSystem* fs) {
+      std::unique_ptr<rocksdb::FSWritableFile> log;
+      ASSERT_OK(fs->NewWritableFile("/1.log", FileOptions(), &log, nullptr));
+      for (const std::uint64_t bytes : {std::uint64_t{400}, more}) {
+        ASSERT_OK(log->Append(Content(1, 0, bytes), IOOptions(), nullptr));
+        ASSERT_OK(log->Flush(IOOptions(), nullptr));
+      }
+      ASSERT_OK(log->Close(IOOptions(), nullptr));
+    });
+    Read();
+    Commits found = {0, 0};
+    bool closed = false;
+    for (const Event& event : mounts_[0].events) {
+      const auto* const step = std::get_if<StepEvent>(&event);
+      closed |= step != nullptr && step->step == static_cast<std::uint32_t>(Step::kLeft);
+      const auto* const sync = std::get_if<SyncEvent>(&event);
+      if (sync != nullptr && sync->log != 0) ++(closed ? found.second : found.first);
+    }
+    return found;
+  };
+  EXPECT_EQ(record(400), Commits(1, 1));
+  EXPECT_EQ(record(kTailBytes), Commits(2, 0));
+}
+
 TEST_F(TimedReplay, AnUnknownChoiceOfReadsIsRefused) {
   const auto device = MakeDevice(kShape);
   std::unique_ptr<FileSystem> fs;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/on_time.h"
+#include "zlfs/zoned/short_slice.h"
 
 namespace zlfs {
 namespace {
@@ -69,6 +70,7 @@ void DriveClock::Prepare(std::uint32_t zone, const ZoneInfo& info) {
 Status DriveClock::Run(std::span<const Command> commands) {
   SleepExactly();
   const Clock::time_point begin = Clock::now();
+  ShortSlice slice;  // ends without the lock
   Lock lock(mutex_);
   std::vector<std::uint32_t> tags;
   for (std::size_t i = 0; i < commands.size(); ++i) tags.push_back(TakeTag(&lock));
@@ -82,7 +84,7 @@ Status DriveClock::Run(std::span<const Command> commands) {
   Status status = Status::kOk;
   Time last = now;
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    Wait(&lock, tags[i]);
+    Wait(&lock, tags[i], &slice);
     const Status own = drive_.completion(tags[i]).status;
     if (own == Status::kOk) Count(commands[i]);
     if (status == Status::kOk) status = own;
@@ -153,11 +155,16 @@ void DriveClock::Advance(Time now) {
 
 // A sleeper wakes tens of microseconds late, longer than a write takes in the model. So it sleeps
 // until shortly before the time, and then looks at the clock again and again.
-void DriveClock::Wait(Lock* lock, std::uint32_t tag) {
-  constexpr std::chrono::microseconds kWakeUp(60);
+void DriveClock::Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice) {
+  constexpr std::chrono::microseconds kWakeUp(150);
+  Advance(Now());
+  if (done_[tag] != kNever) return;
+  lock->unlock();
+  slice->Begin();
+  lock->lock();
   Advance(Now());
   while (done_[tag] == kNever) {
-    const std::chrono::nanoseconds due(drive_.EarliestDone() * dilation_);
+    const std::chrono::nanoseconds due(drive_.EarliestDone(tag) * dilation_);
     due_.wait_until(*lock, start_ + due - kWakeUp);
     lock->unlock();
     while (Clock::now() < start_ + due) {

@@ -14,6 +14,7 @@
 #include "model/drive.h"
 #include "zlfs/zoned/device.h"
 #include "zlfs/zoned/drive_counts.h"
+#include "zlfs/zoned/short_slice.h"
 
 namespace zlfs {
 
@@ -40,7 +41,7 @@ class DriveClock {
 
   std::uint32_t TakeTag(Lock* lock);
   void Advance(zonemodel::Time now);
-  void Wait(Lock* lock, std::uint32_t tag);
+  void Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice);
   void Count(const zonemodel::Command& command);
   void CountRequest(Clock::duration took, zonemodel::Time latency);
 
