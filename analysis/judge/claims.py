@@ -202,12 +202,8 @@ def _order(claim: StatedClaim, row: Row, p_holm: float | None) -> tuple[ClaimOut
     why = f"{word}" + ("" if p_holm is None else f", Holm p {p_holm:.2g}")
     if word is _OPPOSITE.get(claim.oracle):
         return ClaimOutcome.FAIL, why
-    wanted = (
-        (Verdict.BETTER, Verdict.WORSE)
-        if claim.oracle is Oracle.DIFFERENT
-        else (Verdict(claim.oracle.value),)
-    )
-    return (ClaimOutcome.PASS if word in wanted else ClaimOutcome.NOT_SHOWN), why
+    shown = word in (Verdict.BETTER, Verdict.WORSE)
+    return (ClaimOutcome.PASS if shown else ClaimOutcome.NOT_SHOWN), why
 
 
 def _in_band(claim: StatedClaim, row: Row) -> tuple[ClaimOutcome, str]:

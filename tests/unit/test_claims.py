@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge import claims
-from analysis.judge.claims import ClaimOutcome
+from analysis.judge import claims, stats
+from analysis.judge.claims import ClaimOutcome, JudgedClaim
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.errors import ConfigError
 from harness.store.result import Result
 from harness.store.spec import Claim, Reason
-from tests.fixtures.campaigns import write_on_demand
+from tests.fixtures.campaigns import with_metric, write_on_demand
 from tests.fixtures.example import unpacked
 
 WRITTEN = "overwrite.device_written"
@@ -85,11 +85,51 @@ def test_outcomes(outcomes: Outcomes, text: str, outcome: ClaimOutcome) -> None:
 
 
 def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder: Path) -> None:
+    """Bands and rows without a result are not of the family; other claims are."""
+
+    def p_values(*tables: str) -> list[float]:
+        judged = claims.judge(load(folder), claims.read(toml(folder, *tables)))
+        return [float(found[0]) for one in judged if (found := re.findall(r"Holm p (.*)", one.why))]
+
     tables = [table("worse", level=level) for level in ("zlfs", "zenfs")]
-    alone = claims.judge(load(folder), claims.read(toml(folder, tables[0])))[0].why
-    beside = claims.judge(load(folder), claims.read(toml(folder, *tables)))[0].why
-    first, second = (float(re.findall(r"Holm p (.*)", why)[0]) for why in (alone, beside))
-    assert second >= first
+    alone = [p_values(one)[0] for one in tables]
+    assert alone[0] != alone[1]
+    together = p_values(
+        *tables, table("band", more="low = 1\nhigh = 2"), table("worse", metric=RATE)
+    )
+    assert together == [pytest.approx(p, rel=0.1) for p in stats.holm(alone)]
+
+
+def test_one_stratum_that_fails_makes_a_claim_fail(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        is_less = result.level == "zlfs" and result.factors == {"scheduler": "mq-deadline"}
+        return with_metric(result, WRITTEN, 0.5, "B") if is_less else result
+
+    factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"}, {"scheduler": "kyber"})
+    folder = write_on_demand(tmp_path / "c", series=False, factors=factors, change=change)
+
+    def judged(more: str = "") -> JudgedClaim:
+        file = toml(folder, table("worse", more=more))
+        return claims.judge(load(folder), claims.read(file))[0]
+
+    assert judged('where = {scheduler = "none"}').outcome is ClaimOutcome.PASS
+    assert "scheduler" not in judged('where = {scheduler = "none"}').found
+    assert judged('where = {scheduler = "mq-deadline"}').outcome is ClaimOutcome.FAIL
+    assert judged().outcome is ClaimOutcome.FAIL
+    assert "scheduler mq-deadline" in judged().found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (table("worse"), "worse"),
+        (table("band", more="low = 1\nhigh = 1.5"), "1 .. 1.5"),
+        (table("band", more="low = 1\nhigh = 1.5\ntolerance = 0.2"), "1 .. 1.5 ±20 %"),
+    ],
+)
+def test_what_is_claimed_in_words(tmp_path: Path, text: str, expected: str) -> None:
+    (claim,) = claims.read(toml(tmp_path, text))
+    assert claim.expected == expected
 
 
 @pytest.mark.parametrize(
@@ -98,6 +138,8 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
         ("[[claim]", "Expected"),
         ("x = 1", r"needs \[\[claim\]\]"),
         ("claim = 1", r"needs \[\[claim\]\]"),
+        ("claim = []", r"needs \[\[claim\]\]"),
+        ("x = 1\n[[claim]]\n" + table("worse"), r"needs \[\[claim\]\]"),
         ("[[claim]]\n" + table("best"), "one of better, worse, different, band"),
         ("[[claim]]\n" + table("band"), "needs low and high"),
         ("[[claim]]\n" + table("band", more="low = 2\nhigh = 1"), "the band is empty"),
@@ -107,7 +149,10 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
         ("[[claim]]\n" + table("worse", more="colour = 1"), "unknown field 'colour'"),
         ("[[claim]]\n" + table("worse", metric="overwrite.thruput"), "no metric"),
         ("[[claim]]\n" + table("worse").replace('level = "zlfs"\n', ""), "missing field 'level'"),
-        (("[[claim]]\n" + table("worse") + "\n") * 2, "this id occurs twice"),
+        (
+            "\n".join("[[claim]]\n" + table(word) for word in ("worse", "better", "better")),
+            "claim zlfs-better-.*: this id occurs twice",
+        ),
     ],
 )
 def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -115,21 +160,6 @@ def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         claims.read(path)
-
-
-def test_a_claim_can_select_runs(tmp_path: Path) -> None:
-    def change(result: Result) -> Result:
-        return result
-
-    factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
-    folder = write_on_demand(tmp_path / "c", series=False, factors=factors, change=change)
-    both, one = (
-        claims.judge(load(folder), claims.read(toml(folder, table("worse", more=more))))[0]
-        for more in ("", 'where = {scheduler = "none"}')
-    )
-    assert (both.outcome, one.outcome) == (ClaimOutcome.PASS, ClaimOutcome.PASS)
-    assert "scheduler" in both.found
-    assert "scheduler" not in one.found
 
 
 @pytest.mark.slow
