@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from analysis.judge.comparability import NAMED, NEVER_BY_DESIGN, NOT_RECORDED, differences, gathered
+from analysis.judge.comparability import (
+    BUILD,
+    NAMED,
+    NEVER_BY_DESIGN,
+    NOT_RECORDED,
+    declared,
+    differences,
+    gathered,
+)
 from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
 from analysis.judge.verdicts import Verdict
@@ -18,7 +26,7 @@ from harness.cli import verify
 from harness.cli.main import main
 from harness.store.result import Result
 from harness.store.spec import Claim
-from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.campaigns import Part, with_metric, write_on_demand, write_rigs
 
 WRITTEN = "overwrite.device_written"
 BASE = "conventional-ext4"
@@ -85,6 +93,79 @@ def test_differences_within_one_side_block_too(key: str) -> None:
     one, other = BLOCKS[key]
     assert diff(key, {one, other}, {one}) == [True]
     assert diff(key, {one}, {one, other}) == [True]
+
+
+def test_the_same_mix_on_both_sides_is_no_difference() -> None:
+    assert (
+        diff("manifest.governor", {"performance", "powersave"}, {"powersave", "performance"}) == []
+    )
+    assert diff(BUILD, {"9.10.0", "7.8.3"}, {"9.10.0", "7.8.3"}) == [True]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "rigs", "declared", "expected"),
+    [
+        # Rigs differ in geometry, and the study names them.
+        ("geometry.zones", ("32", "64"), ("a", "b"), False, [("no verdict", "zones 32 vs 64")]),
+        ("geometry.zones", ("32", "64"), ("a", "b"), True, [("declared", "zones 32 vs 64")]),
+        # A device's fields repeat the geometry or the identity there.
+        ("manifest.devices.zoned.zones", ("32", "64"), ("a", "b"), True, []),
+        ("manifest.devices.zoned.serial", ("S1", "S2"), ("a", "b"), True, []),
+        (
+            "manifest.devices.zoned.zones",
+            ("32", "64"),
+            ("a", "b"),
+            False,
+            [("no verdict", "manifest.devices.zoned.zones 32 vs 64")],
+        ),
+        (
+            "manifest.devices.zoned.zones",
+            ("32", "64"),
+            ("a", "a"),
+            True,
+            [("no verdict", "manifest.devices.zoned.zones 32 vs 64")],
+        ),
+        (
+            "manifest.devices.zoned.preconditioned.passes",
+            ("0", "2"),
+            ("a", "b"),
+            True,
+            [("no verdict", "manifest.devices.zoned.preconditioned.passes 0 vs 2")],
+        ),
+        # A level that does not use a device has no record of it.
+        ("manifest.devices.zoned.zones", ("32", NOT_RECORDED), ("a", "a"), False, []),
+        ("manifest.devices.zoned.zones", (NOT_RECORDED, "32"), ("a", "a"), False, []),
+    ],
+)
+def test_rigs_that_differ(
+    key: str,
+    values: tuple[str, str],
+    rigs: tuple[str, str],
+    declared: bool,
+    expected: list[tuple[str, str]],
+) -> None:
+    base, level = ({key: {value}, "rig": {rig}} for value, rig in zip(values, rigs, strict=True))
+    found = differences(base, level, {"level"}, declared=declared)
+    about_rig = [("declared" if declared else "no verdict", "rig a vs b")] * (rigs[0] != rigs[1])
+    assert [(one.consequence, one.label) for one in found] == [*expected, *about_rig]
+
+
+def test_a_study_declares_the_geometries_of_the_rigs_that_it_names(tmp_path: Path) -> None:
+    parts = {
+        "one": Part("small", ("conventional-ext4",)),
+        "two": Part("large", ("zlfs",), {"zones": 64}),
+    }
+    campaign = load(write_rigs(tmp_path / "c", parts))
+    first, second = (
+        next(run for run in campaign.runs if run.host == host) for host in ("one", "two")
+    )
+    assert declared(campaign, [first, second])
+    # It used another device than the planned one.
+    other = dataclasses.replace(second.result, device=first.result.device)
+    assert not declared(campaign, [first, dataclasses.replace(second, result=other)])
+    assert not declared(campaign, [first, dataclasses.replace(second, host="three")])
+    unnamed = dataclasses.replace(campaign.plan, rigs=("small",))
+    assert not declared(dataclasses.replace(campaign, plan=unnamed), [first, second])
 
 
 RUNNER, KVMIX = "code.runner", "code.programs.kvmix"

@@ -408,6 +408,53 @@ def test_named_companion_with_a_signature_is_refused(lab: Lab) -> None:
     assert reason.code == "foreign-signature"
 
 
+def test_a_blank_companion_can_be_named(lab: Lab) -> None:
+    found, reason = companion(lab.host, lab.guard, lab.device, "nvme0n1")
+    assert (found, reason) == (lab.conventional, None)
+
+
+def test_a_companion_has_no_zones(lab: Lab) -> None:
+    (lab.root / "sys/class/block/nvme0n1/queue/zoned").write_text("host-managed\n")
+    _, named = companion(lab.host, lab.guard, lab.device, "nvme0n1")
+    assert named is not None
+    assert named.code == "conventional-zoned"
+    _, sibling = companion(lab.host, lab.guard, lab.device, None)
+    assert sibling is not None
+    assert sibling.code == "no-conventional"
+
+
+def test_a_device_is_as_left_while_it_is_ours_and_unused(lab: Lab) -> None:
+    assert not lab.guard.is_as_left(lab.device)
+    lab.write(JournalEvent.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
+    assert lab.guard.is_as_left(lab.device)
+    (lab.root / "busy-nvme0n2").touch()
+    assert not lab.guard.is_as_left(lab.device)
+
+
+def test_what_is_seen_names_a_consent_only_where_it_would_help(lab: Lab) -> None:
+    assert not lab.guard.seen(lab.device).consent  # empty
+    set_zones(lab.root, {5: 4096})
+    assert lab.guard.seen(lab.device).consent
+    (lab.root / "busy-nvme0n2").touch()
+    assert not lab.guard.seen(lab.device).consent
+    (lab.root / "busy-nvme0n2").unlink()
+    lab.write(JournalEvent.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
+    assert not lab.guard.seen(lab.device).consent  # ours
+
+
+def test_a_namespace_that_is_not_attached_needs_its_consent(lab: Lab) -> None:
+    with pytest.raises(GuardRefused, match="its contents are unknown") as caught:
+        lab.guard.require_unattached("SERIAL:3", 1 << 30)
+    assert caught.value.code == "not-attached"
+    given = lab.guard.contents.unattached("SERIAL:3", 1 << 30)
+    other = replace(given, identity="SERIAL:4")
+    guard = Guard(lab.host, lab.journal, (given, other))
+    assert guard.require_unattached("SERIAL:3", 1 << 30) == given
+    # It had an effect, so there is no line about it.
+    (line,) = guard.notices(["SERIAL:3", "SERIAL:4"])
+    assert "SERIAL:4" in line
+
+
 def test_inspection_collects_refusals_and_levels(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})
     (lab.root / "unavailable").touch()
