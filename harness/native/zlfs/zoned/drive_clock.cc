@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <array>
 
 #include "model/on_time.h"
 #include "zlfs/zoned/short_slice.h"
@@ -57,9 +58,8 @@ DriveClock::DriveClock(const zonemodel::Parameters& parameters, std::uint64_t di
   for (std::uint32_t tag = 0; tag < kDepth; ++tag) free_.push_back(tag);
 }
 
-Time DriveClock::Now() const {
-  const std::chrono::nanoseconds passed = Clock::now() - start_;
-  return static_cast<Time>(passed.count()) / dilation_;
+Time DriveClock::TimeOf(Clock::time_point point) const {
+  return Nanoseconds(point - start_) / dilation_;
 }
 
 void DriveClock::Prepare(std::uint32_t zone, const ZoneInfo& info) {
@@ -72,15 +72,17 @@ Status DriveClock::Run(std::span<const Command> commands) {
   const Clock::time_point begin = Clock::now();
   ShortSlice slice;  // ends without the lock
   Lock lock(mutex_);
-  std::vector<std::uint32_t> tags;
-  for (std::size_t i = 0; i < commands.size(); ++i) tags.push_back(TakeTag(&lock));
-  if (under_way_++ == 0) busy_since_ = Clock::now();
-  const Time now = Now();
+  std::array<std::uint32_t, kMostCommands> tags;
+  for (std::size_t i = 0; i < commands.size(); ++i) tags[i] = TakeTag(&lock);
+  const Clock::time_point submitted = Clock::now();
+  if (under_way_++ == 0) busy_since_ = submitted;
+  const Time now = TimeOf(submitted);
   Advance(now);
   for (std::size_t i = 0; i < commands.size(); ++i) {
     done_[tags[i]] = kNever;
     drive_.Submit(now, tags[i], commands[i]);
   }
+  Advance(now);  // a drive that never waits is done
   Status status = Status::kOk;
   Time last = now;
   for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -157,7 +159,6 @@ void DriveClock::Advance(Time now) {
 // until shortly before the time, and then looks at the clock again and again.
 void DriveClock::Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice) {
   constexpr std::chrono::microseconds kWakeUp(150);
-  Advance(Now());
   if (done_[tag] != kNever) return;
   lock->unlock();
   slice->Begin();

@@ -29,16 +29,17 @@ class DriveClock {
   // Sends the commands at once and returns when all are done: the first status that is not ok.
   // Their number is at most kMostCommands.
   zonemodel::Status Run(std::span<const zonemodel::Command> commands);
-  // Time of the model since the clock was made.
-  zonemodel::Time Now() const;
   DriveCounts* counts() const { return counts_.get(); }
 
-  static constexpr std::size_t kMostCommands = 256;
+  static constexpr std::size_t kMostCommands = 32;
 
  private:
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
 
+  // Time of the model since the clock was made.
+  zonemodel::Time TimeOf(Clock::time_point point) const;
+  zonemodel::Time Now() const { return TimeOf(Clock::now()); }
   std::uint32_t TakeTag(Lock* lock);
   void Advance(zonemodel::Time now);
   void Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice);

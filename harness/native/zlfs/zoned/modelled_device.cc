@@ -1,6 +1,7 @@
 #include "zlfs/zoned/modelled_device.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <mutex>
 #include <utility>
@@ -87,19 +88,7 @@ Command Whole(Operation operation, std::uint32_t zone) {
   return {.operation = operation, .conventional = false, .zone = zone, .offset = 0, .bytes = 0};
 }
 
-// A read or write as the kernel splits it.
-std::vector<Command> Split(Operation operation, std::uint32_t zone, std::uint64_t offset,
-                           std::uint64_t size) {
-  std::vector<Command> commands;
-  for (std::uint64_t done = 0; done < size; done += kMostBytes) {
-    commands.push_back({.operation = operation,
-                        .conventional = false,
-                        .zone = zone,
-                        .offset = offset + done,
-                        .bytes = std::min(kMostBytes, size - done)});
-  }
-  return commands;
-}
+std::uint64_t CommandsOf(std::uint64_t bytes) { return (bytes + kMostBytes - 1) / kMostBytes; }
 
 }  // namespace
 
@@ -137,17 +126,32 @@ ModelledDevice::ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access acc
   geometry_.waits = true;
 }
 
-IOStatus ModelledDevice::Take(std::uint32_t zone, const std::vector<Command>& commands) {
+IOStatus ModelledDevice::Take(std::uint32_t zone, std::span<const Command> commands) {
   const Status status = clock_->Run(commands);
   if (status == Status::kOk) return IOStatus::OK();
   return Fail(DeviceError::kIo, zone,
               "the model refuses with NVMe status " + std::to_string(static_cast<int>(status)));
 }
 
+IOStatus ModelledDevice::Transfer(Operation operation, std::uint32_t zone, std::uint64_t offset,
+                                  std::uint64_t size, std::size_t at_once) {
+  std::array<Command, DriveClock::kMostCommands> commands;
+  for (std::uint64_t done = 0; done < size;) {
+    std::size_t count = 0;
+    for (; count < at_once && done < size; ++count) {
+      const std::uint64_t bytes = std::min(kMostBytes, size - done);
+      commands[count] = {operation, false, zone, offset + done, bytes};
+      done += bytes;
+    }
+    RETURN_IF_ERROR(Take(zone, {commands.data(), count}));
+  }
+  return IOStatus::OK();
+}
+
 IOStatus ModelledDevice::DoReport(std::uint32_t first, std::uint32_t count,
                                   std::vector<ZoneInfo>* zones) {
   RETURN_IF_ERROR(ForwardingDevice::DoReport(first, count, zones));
-  return Take(first, {Whole(Operation::kReport, first)});
+  return Take(first, std::array{Whole(Operation::kReport, first)});
 }
 
 // A zone takes one write at a time, as with the kernel's locks.
@@ -155,10 +159,9 @@ IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
                                  std::uint64_t* written) {
   const Clock::time_point begin = Clock::now();
   RETURN_IF_ERROR(ForwardingDevice::DoWrite(zone, offset, buffer, written));
-  const std::vector<Command> commands = Split(Operation::kWrite, zone, offset, buffer.size());
-  clock_->counts()->Add(DriveCount::kStores, commands.size());
+  clock_->counts()->Add(DriveCount::kStores, CommandsOf(buffer.size()));
   clock_->counts()->Add(DriveCount::kStoredBytes, buffer.size());
-  for (const Command& command : commands) RETURN_IF_ERROR(Take(zone, {command}));
+  RETURN_IF_ERROR(Transfer(Operation::kWrite, zone, offset, buffer.size(), 1));
   if (offset == 0) Note(zone, "first-write", begin, 0);
   if (offset + buffer.size() == Capacity(zone)) Note(zone, "last-write", begin, offset);
   return IOStatus::OK();
@@ -171,16 +174,9 @@ IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::s
   // CPU.
   const std::uint64_t from = offset / geometry_.block_size * geometry_.block_size;
   const std::uint64_t bytes = RoundUp(offset + size - from, geometry_.block_size);
-  const std::vector<Command> commands = Split(Operation::kRead, zone, from, bytes);
-  clock_->counts()->Add(DriveCount::kLoads, commands.size());
+  clock_->counts()->Add(DriveCount::kLoads, CommandsOf(bytes));
   clock_->counts()->Add(DriveCount::kLoadedBytes, bytes);
-  constexpr std::size_t kAtOnce = DriveClock::kMostCommands;
-  for (std::size_t i = 0; i < commands.size(); i += kAtOnce) {
-    const auto begin = commands.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(kAtOnce, commands.size() - i));
-    RETURN_IF_ERROR(Take(zone, {begin, end}));
-  }
-  return IOStatus::OK();
+  return Transfer(Operation::kRead, zone, from, bytes, DriveClock::kMostCommands);
 }
 
 IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
@@ -189,7 +185,7 @@ IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
   RETURN_IF_ERROR(ForwardingDevice::DoChange(zone, to));
   clock_->counts()->Add(DriveCount::kStores, 1);
   const Operation operation = OperationTo(to);
-  RETURN_IF_ERROR(Take(zone, {Whole(operation, zone)}));
+  RETURN_IF_ERROR(Take(zone, std::array{Whole(operation, zone)}));
   Note(zone, zonemodel::kOperationNames[static_cast<std::size_t>(operation)], begin, written);
   return IOStatus::OK();
 }

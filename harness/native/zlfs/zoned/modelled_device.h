@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,11 @@ class ModelledDevice final : public ForwardingDevice {
                   char* buffer) override;
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
 
-  IOStatus Take(std::uint32_t zone, const std::vector<zonemodel::Command>& commands);
+  // Takes the time of these commands.
+  IOStatus Take(std::uint32_t zone, std::span<const zonemodel::Command> commands);
+  // Takes the time of a read or write as the kernel splits it, so many commands at once.
+  IOStatus Transfer(zonemodel::Operation operation, std::uint32_t zone, std::uint64_t offset,
+                    std::uint64_t size, std::size_t at_once);
   // Notes a zone command, or a zone's first or last write, that began at this time.
   void Note(std::uint32_t zone, std::string_view action,
             std::chrono::steady_clock::time_point begin, std::uint64_t written) const;
