@@ -132,6 +132,9 @@ def test_the_same_mix_on_both_sides_is_no_difference() -> None:
             True,
             [("no verdict", "manifest.devices.zoned.preconditioned.passes 0 vs 2")],
         ),
+        # The study declares nothing else.
+        ("zonelab", ("0.1", "0.2"), ("a", "b"), True, [("listed", "zonelab 0.1 vs 0.2")]),
+        ("manifest.governor", ("x", "y"), ("a", "b"), True, [("no verdict", "governor x vs y")]),
         # A level that does not use a device has no record of it.
         ("manifest.devices.zoned.zones", ("32", NOT_RECORDED), ("a", "a"), False, []),
         ("manifest.devices.zoned.zones", (NOT_RECORDED, "32"), ("a", "a"), False, []),
@@ -147,7 +150,22 @@ def test_rigs_that_differ(
     base, level = ({key: {value}, "rig": {rig}} for value, rig in zip(values, rigs, strict=True))
     found = differences(base, level, {"level"}, declared=declared)
     about_rig = [("declared" if declared else "no verdict", "rig a vs b")] * (rigs[0] != rigs[1])
-    assert [(one.consequence, one.label) for one in found] == [*expected, *about_rig]
+    assert {(one.consequence, one.label) for one in found} == {*expected, *about_rig}
+
+
+@pytest.mark.parametrize(
+    ("key", "base", "level", "label"),
+    [
+        ("geometry.zone_size", {"8388608"}, {"4194304"}, "zone size 8 MiB vs 4 MiB"),
+        ("memory_limit", {"536870912"}, {"none"}, "memory limit 512 MiB vs none"),
+        ("geometry.max_open_zones", {"14"}, {"0"}, "open zones allowed 14 vs any number"),
+        ("geometry.zones", {"10", "0"}, {"9"}, "zones 0 or 10 vs 9"),
+        ("host.cpus", {"0"}, {"4194304"}, "CPU count 0 vs 4194304"),
+    ],
+)
+def test_values_for_people(key: str, base: set[str], level: set[str], label: str) -> None:
+    (found,) = differences({key: base}, {key: level}, {"level"})
+    assert found.label == label
 
 
 def test_a_study_declares_the_geometries_of_the_rigs_that_it_names(tmp_path: Path) -> None:
