@@ -153,10 +153,21 @@ def test_rigs_that_differ(
     assert {(one.consequence, one.label) for one in found} == {*expected, *about_rig}
 
 
+def test_flags_of_a_phase_are_compared_where_phases_differ() -> None:
+    def found(flag: str) -> list[str]:
+        base, level = (
+            {"flags.reads": {flag}, "phase.read.reads": {reads}} for reads in ("1000", "2000")
+        )
+        return [one.key for one in differences(base, level, {"level"})]
+
+    assert found("by phase") == ["phase.read.reads"]
+    assert found("1000") == []
+
+
 @pytest.mark.parametrize(
     ("key", "base", "level", "label"),
     [
-        ("geometry.zone_size", {"8388608"}, {"4194304"}, "zone size 8 MiB vs 4 MiB"),
+        ("geometry.zone_size", {"8388608"}, {"4194304"}, "zone size 8.00 MiB vs 4.00 MiB"),
         ("memory_limit", {"536870912"}, {"none"}, "memory limit 512 MiB vs none"),
         ("geometry.max_open_zones", {"14"}, {"0"}, "open zones allowed 14 vs any number"),
         ("geometry.zones", {"10", "0"}, {"9"}, "zones 0 or 10 vs 9"),
