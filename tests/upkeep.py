@@ -76,7 +76,9 @@ class Excerpt:
         shown: metric → head of its column, and format of its values.
         drawn: figure of the report whose copy the page shows; empty for none.
         answers: whether the page has the report's answers in words.
-        factor: the contrasted factor, if the rows of a level are its values.
+        keys: heads of the columns that name a row: its level, or its stratum and its value of the
+            contrasted factor.
+        values: of that factor; others are left out. Empty for all.
     """
 
     page: str
@@ -84,7 +86,8 @@ class Excerpt:
     shown: dict[str, tuple[str, str]]
     drawn: str = ""
     answers: bool = False
-    factor: str = ""
+    keys: tuple[str, ...] = ("level",)
+    values: tuple[str, ...] = ()
 
     def shows_times(self) -> bool:
         """Whether a shown metric is a time, or a rate."""
@@ -104,16 +107,21 @@ class Excerpt:
             ratio = f"{float(row['center']):.2f}"
             if row["low"]:
                 ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        level = f"| {row['stratum']} " if self.factor else ""
-        return f"{level}| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
+        stratum = row["stratum"].rpartition(" ")[2]  # without the factor's name
+        level = f"{stratum} | {row['level']}" if len(self.keys) > 1 else row["level"]
+        return f"| {level} | {base} | {value} | {ratio} | {row['verdict']} |"
+
+    def rows(self, numbers: str) -> list[dict[str, str]]:
+        """Return the shown rows of ``zonelab compare --format csv``."""
+        rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
+        return [row for row in rows if not self.values or row["level"] in self.values]
 
     def table(self, metric: str, rows: list[dict[str, str]]) -> list[str]:
         """Return the lines of a metric's table."""
         own = [row for row in rows if row["metric"] == metric]
         base = own[0]["baseline"].removeprefix("conventional-")
         value = f"{self.shown[metric][0]}, {base}"
-        keys = f"level | {self.factor.removeprefix('target_')}" if self.factor else "level"
-        head = f"| {keys} | {value} | this row | ratio (95 % interval) | verdict |"
+        head = f"| {' | '.join(self.keys)} | {value} | this row | ratio (95 % interval) | verdict |"
         return [head, "|---" * (head.count("|") - 1) + "|", *map(self.row, own), ""]
 
 
@@ -145,7 +153,18 @@ EXCERPTS = {
         "utilisation.csv",
         {"overwrite.wa_total": ("media bytes per user byte", "{:.1f}")},
         drawn="amplification-over-utilisation.svg",
-        factor="target_utilisation",
+        keys=("level", "utilisation"),
+    ),
+    "finish-thresholds-small": Excerpt(
+        "docs/results.md",
+        "finish-thresholds.csv",
+        {
+            "run.wa_total": ("media bytes per user byte", "{:.2f}"),
+            "mix.throughput": ("operations per second", "{:,.0f}"),
+        },
+        drawn="finish-pareto-run-pad_bytes-run-sa_host-zlfs.svg",
+        keys=("zone size", "threshold"),
+        values=("0", "20", "50", "80"),
     ),
 }
 BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
@@ -164,9 +183,8 @@ def examples(campaign: str) -> int:
     excerpt = EXCERPTS[study]
     both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.shows_times() else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
-    contrast = ["--contrast", excerpt.factor] if excerpt.factor else []
-    numbers = output([BIN / "zonelab", "compare", *both, *metrics, *contrast, "--format", "csv"])
-    rows = [row for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
+    numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
+    rows = excerpt.rows(numbers)
     answers: list[str] = []
     if excerpt.answers:
         page = output([BIN / "zonelab", "report", *both, "--format", "md"])

@@ -91,8 +91,8 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
             text += f" Its interval overlaps with {_listed(close)}, so their order is not shown."
         return text
     if any(row.is_loss for row in rows):
-        return f"No {comparison.contrast} is better than {best.baseline} in {name}."
-    return f"No {comparison.contrast} differs from {best.baseline} in {name}."
+        return f"No {comparison.contrast} is shown to be better than {best.baseline} in {name}."
+    return f"No {comparison.contrast} is shown to differ from {best.baseline} in {name}."
 
 
 def _how_much(rows: Sequence[Row]) -> str:

@@ -99,8 +99,16 @@ def test_a_claim_leads(comparison: Comparison) -> None:
 @pytest.mark.parametrize(
     ("ratio", "verdict", "sentence"),
     [
-        (1.2, Verdict.WORSE, "No level is better than ext4 in write amplification in overwrite."),
-        (0.7, Verdict.NO_DIFFERENCE, "No level differs from ext4 in write amplification"),
+        (
+            1.2,
+            Verdict.WORSE,
+            "No level is shown to be better than ext4 in write amplification in overwrite.",
+        ),
+        (
+            0.7,
+            Verdict.NO_DIFFERENCE,
+            "No level is shown to differ from ext4 in write amplification",
+        ),
         (0.7, Verdict.NOT_COMPARABLE, "No level has a verdict."),
         (0.7, Verdict.NOT_A_RESULT, "No level has a verdict."),
         (0.7, Verdict.TOO_FEW, "No level has a verdict."),
