@@ -63,7 +63,7 @@ def test_an_excerpt_shows_the_chosen_values_of_each_stratum() -> None:
     excerpt = upkeep.Excerpt(
         "page.md",
         "numbers.csv",
-        {"run.wa_total": ("bytes per byte", "{:.1f}")},
+        {"run.wa_total": ("bytes", "{:.1f}")},
         keys=("zone size", "threshold"),
         values=("0",),
     )
@@ -76,7 +76,7 @@ run.wa_total,100,zone_size 4MiB,0,2.04,3,,,,host-bound
 """
     rows = excerpt.rows(numbers)
     assert excerpt.table("run.wa_total", rows)[:4] == [
-        "| zone size | threshold | bytes per byte, 100 | this row | ratio (95 % interval) | verdict |",
+        "| zone size | threshold | bytes, 100 | this row | ratio (95 % interval) | verdict |",
         "|---|---|---|---|---|---|",
         "| 8MiB | 0 | 2.0 | 3.1 | 1.50 (1.20 to 1.80) | higher |",
         "| 4MiB | 0 | 2.0 | 3.0 | - | host-bound |",
