@@ -222,8 +222,6 @@ def _readable(key: str, text: str) -> str:
 def _owned(key: str, contrasted: Collection[str]) -> bool:
     if key.rpartition(".")[2] in contrasted:
         return True
-    if key in NEVER_BY_DESIGN:
-        return False
     name = key.removeprefix("manifest.")
     return any(name.startswith(p) for one in contrasted for p in _OWNED_BY.get(one, ()))
 

@@ -372,14 +372,28 @@ def test_derived_flags_may_follow_a_factor_but_not_a_level() -> None:
 def test_what_one_side_did_not_record_is_listed() -> None:
     assert diff("manifest.governor", {NOT_RECORDED}, {"powersave"}) == [False]
     assert diff("flags.max_background_jobs", {NOT_RECORDED}, {"16"}) == [True]
+    assert diff("workload.phases", {NOT_RECORDED}, {"['fillrandom']"}) == [True]
+
+
+def test_the_names_of_a_namespace_change_between_boots() -> None:
+    assert diff("device.path", {"/dev/nvme0n2"}, {"/dev/nvme1n2"}) == [False]
+    assert diff("device.serial", {"S1"}, {"S2"}) == [True]  # another drive
 
 
 @pytest.mark.parametrize(
     ("other", "expected"),
-    [("1019000", []), ("1021000", [True]), ("1200000", [True]), ("800000", [True])],
+    [
+        ("1019000", []),
+        ("980000", []),  # of the larger one
+        ("979000", [True]),
+        ("1021000", [True]),
+        ("1200000", [True]),
+        ("800000", [True]),
+    ],
 )
 def test_memory_is_allowed_to_differ_by_two_percent(other: str, expected: list[bool]) -> None:
     assert diff("host.memory_bytes", {"1000000"}, {other}) == expected
+    assert diff("geometry.zones", {"1000000"}, {other}) == [True]  # only memory
 
 
 def test_a_key_that_only_some_runs_recorded_is_a_difference() -> None:
@@ -396,6 +410,9 @@ def test_a_contrasted_factor_changes_only_its_own_conditions() -> None:
     assert diff("flags.sync", {"0"}, {"1"}, "sync") == []
     assert diff("flags.disable_wal", {"0"}, {"1"}, "sync") == [True]
     assert diff("host.cpus", {"2"}, {"4"}, "host") == [False]  # listed where hosts are compared
+    for key in ("host.rocksdb", "device.kind", "memory_limit", "workload.phases"):
+        one, other = BLOCKS[key]
+        assert diff(key, {one}, {other}, "host") == [True]
 
 
 def made(tmp_path: Path, **options: Any) -> Comparison:
