@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.judge import drift, rounds, stats
+from analysis.judge import drift, noise, rounds, stats
 from analysis.judge.compare import compare
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
@@ -260,3 +260,11 @@ def test_a_damaged_histogram_is_no_percentile(tmp_path: Path) -> None:
 )
 def test_names_of_percentiles(name: str, share: int | None) -> None:
     assert percentiles.per_myriad(name) == share
+
+
+def test_of_identical_cells_the_baseline_or_the_first_is_no_repetition(tmp_path: Path) -> None:
+    runs = twins(tmp_path, 0.0).runs
+    assert noise.repeated_cells(runs, "zlfs") == {"zlfs-again"}
+    assert noise.repeated_cells(runs, "zlfs-again") == {"zlfs"}
+    assert noise.repeated_cells(runs, "zenfs") == {"zlfs-again"}
+    assert noise.repeated_cells([run for run in runs if run.cell != "zlfs"], "zlfs") == set()
