@@ -158,11 +158,8 @@ EXCERPTS = {
     "finish-thresholds-small": Excerpt(
         "docs/results.md",
         "finish-thresholds.csv",
-        {
-            "run.wa_total": ("media bytes per user byte", "{:.2f}"),
-            "mix.throughput": ("operations per second", "{:,.0f}"),
-        },
-        drawn="finish-pareto-run-pad_bytes-run-sa_host-zlfs.svg",
+        {"run.wa_total": ("media bytes per user byte", "{:.1f}")},
+        drawn="finish-threshold-run-pad_bytes-zlfs.svg",
         keys=("zone size", "threshold"),
         values=("0", "20", "50", "80"),
     ),
