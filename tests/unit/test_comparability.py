@@ -103,7 +103,7 @@ def test_the_same_mix_on_both_sides_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "rigs", "declared", "expected"),
+    ("key", "values", "rigs", "is_declared", "expected"),
     [
         # Rigs differ in geometry, and the study names them.
         ("geometry.zones", ("32", "64"), ("a", "b"), False, [("no verdict", "zones 32 vs 64")]),
@@ -144,12 +144,12 @@ def test_rigs_that_differ(
     key: str,
     values: tuple[str, str],
     rigs: tuple[str, str],
-    declared: bool,
+    is_declared: bool,
     expected: list[tuple[str, str]],
 ) -> None:
     base, level = ({key: {value}, "rig": {rig}} for value, rig in zip(values, rigs, strict=True))
-    found = differences(base, level, {"level"}, declared=declared)
-    about_rig = [("declared" if declared else "no verdict", "rig a vs b")] * (rigs[0] != rigs[1])
+    found = differences(base, level, {"level"}, declared=is_declared)
+    about_rig = [("declared" if is_declared else "no verdict", "rig a vs b")] * (rigs[0] != rigs[1])
     assert {(one.consequence, one.label) for one in found} == {*expected, *about_rig}
 
 

@@ -3,11 +3,21 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <thread>
 
 namespace zlfs {
 namespace {
+
+// In nanoseconds; 0 if the kernel does not say it. The fourth word of `struct sched_attr` has it.
+std::uint64_t SliceOfThread() {
+  std::array<std::uint64_t, 6> attributes = {};
+  syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0);
+  return attributes[3];
+}
 
 class ShortSliceTest : public testing::Test {
  protected:

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <utility>
+
 namespace zlfs {
 namespace {
 
@@ -21,34 +23,24 @@ struct Attributes {
   std::uint64_t period = 0;
 };
 
-bool Get(Attributes* attributes) {
-  return syscall(SYS_sched_getattr, 0, attributes, sizeof(Attributes), 0) == 0 &&
-         attributes->policy == SCHED_OTHER;
-}
-
-// Nice and policy stay as they are.
-void SetSlice(std::uint64_t nanoseconds) {
+// Sets the slice of the calling thread and returns the one before, in nanoseconds; 0 if the thread
+// or the kernel has none. Nice and policy stay as they are.
+std::uint64_t ExchangeSlice(std::uint64_t nanoseconds) {
   Attributes attributes;
-  if (!Get(&attributes)) return;
-  attributes.runtime = nanoseconds;
-  syscall(SYS_sched_setattr, 0, &attributes, 0);
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return 0;
+  if (attributes.policy != SCHED_OTHER || attributes.runtime == 0) return 0;
+  const std::uint64_t before = std::exchange(attributes.runtime, nanoseconds);
+  return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0 ? before : 0;
 }
 
 }  // namespace
 
-std::uint64_t SliceOfThread() {
-  Attributes attributes;
-  return Get(&attributes) ? attributes.runtime : 0;
-}
-
 void ShortSlice::Begin() {
-  if (before_ != 0) return;
-  before_ = SliceOfThread();
-  if (before_ != 0) SetSlice(kShortest);
+  if (before_ == 0) before_ = ExchangeSlice(kShortest);
 }
 
 ShortSlice::~ShortSlice() {
-  if (before_ != 0) SetSlice(before_);
+  if (before_ != 0) ExchangeSlice(before_);
 }
 
 }  // namespace zlfs

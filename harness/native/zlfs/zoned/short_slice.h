@@ -25,7 +25,4 @@ class ShortSlice {
   std::uint64_t before_ = 0;  // nanoseconds; 0: unchanged
 };
 
-// The slice of the calling thread in nanoseconds; 0 if the kernel does not say it.
-std::uint64_t SliceOfThread();
-
 }  // namespace zlfs
