@@ -56,24 +56,41 @@ ROWS = (
     Row("wal"),
     Row("no-wal", options=("--disable_wal=1",)),
     Row("mmap", tmpfs=("--mmap_read=1",)),
-    Row("sync", options=("--sync=1",), share=0.1, judged=False),
+    Row("sync", options=("--sync=1",), share=0.5, judged=False),
     Row("model", options=("--disable_wal=1",), model=True, target=0.90),
 )
 NUM = int(os.environ.get("NUM", "1000000"))
 REFUSED = 3
 LIBRARY = Path(os.environ.get("ZLFS", ROOT / "build/native-release/zlfs/libzlfs.so"))
-# 3 GiB in zones of 64 MiB, the active limit of a common drive. The database takes a sixth: what
-# is compared is the way to the device, not garbage collection.
-DEVICE = "mem:bench?zones=48&zone_size=64M&max_active=14"
+# In zones of 64 MiB, with the active limit of a common drive. The database takes a sixth: what is
+# compared is the way to the device, not garbage collection.
+ZONE_MIB = 64
+ZONES_PER_MILLION = 48
+FEWEST_ZONES = 20
 # Once through all of the device before anything counts: tmpfs takes pages again that deleted files
-# left, while a zone's first bytes wait for the kernel to find and clear memory.
+# left, while a zone's first bytes wait for the kernel to find and clear memory. A larger device
+# would not be written through.
 WARM_UP = ("fillrandom", "overwrite")
 BENCHMARKS = (*WARM_UP, "fillrandom", "overwrite", "compact", "readrandom")
-# The model with the zones of DEVICE.
-MODEL = ("p8-s64", "--capacity=3GiB")
-
 # A statistics line is "fillrandom   :       2.712 micros/op 368667 ops/sec 2.712 seconds …".
 LINE = re.compile(r"^(\w+)\s*:\s*[\d.]+ micros/op (\d+) ops/sec", re.M)
+
+
+def operations(row: Row) -> int:
+    """Return the operations of each phase."""
+    return int(NUM * row.share)
+
+
+def zones(row: Row) -> int:
+    """Return the zones of a device whose sixth is the row's database."""
+    return max(FEWEST_ZONES, ZONES_PER_MILLION * operations(row) // 1_000_000)
+
+
+def device(row: Row, side: str, work: Path) -> str:
+    """Return zlfs's device, without ``aux``: on a model, or in memory."""
+    if row.model and side == "ours":
+        return f"model:{never_waiting(work, zones(row))}?"
+    return f"mem:bench?zones={zones(row)}&zone_size={ZONE_MIB}M&max_active=14&"
 
 
 def argv(target: list[str], seed: int, row: Row) -> list[str]:
@@ -83,7 +100,7 @@ def argv(target: list[str], seed: int, row: Row) -> list[str]:
         f"--benchmarks={','.join(BENCHMARKS)}",
         *target,
         f"--seed={seed}",
-        f"--num={int(NUM * row.share)}",
+        f"--num={operations(row)}",
         "--key_size=16",
         "--value_size=400",
         "--compression_type=none",
@@ -99,11 +116,12 @@ def argv(target: list[str], seed: int, row: Row) -> list[str]:
     ]
 
 
-def never_waiting(work: Path) -> Path:
+def never_waiting(work: Path, zone_count: int) -> Path:
     """Return a file with a model whose commands take no time. Makes it if it is missing."""
     file = work / "never-waiting.json"
     if not file.exists():
-        export = (sys.executable, "-m", "harness", "model", "export", *MODEL)
+        capacity = f"--capacity={zone_count * ZONE_MIB}MiB"
+        export = (sys.executable, "-m", "harness", "model", "export", "p8-s64", capacity)
         exported = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True)
         file.write_text(json.dumps(without_times(json.loads(exported.stdout))))
     return file
@@ -157,8 +175,7 @@ def run(work: Path, side: str, seed: int, row: Row) -> tuple[dict[str, float], f
     folder.mkdir()
     if side == "ours" or row.model:
         environment["LD_PRELOAD"] = str(LIBRARY)
-        device = f"model:{never_waiting(work)}?" if side == "ours" and row.model else f"{DEVICE}&"
-        target = [f"--fs_uri=zlfs://{device}aux={folder}", "--db=/bench"]
+        target = [f"--fs_uri=zlfs://{device(row, side, work)}aux={folder}", "--db=/bench"]
     else:
         target = [f"--db={folder}", *row.tmpfs]
     before = os.times()

@@ -1,11 +1,15 @@
 #include "zlfs/meta/saved_tail.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -25,9 +29,31 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Whether a write to allocated blocks needs no others. Elsewhere a full file system would end the
+// process with SIGBUS when it writes to mapped memory.
+bool WritesInPlace(int fd) {
+  constexpr std::int64_t kXfsMagic = 0x58465342;  // linux/magic.h has it from Linux 6.4
+  struct statfs system = {};
+  return fstatfs(fd, &system) == 0 &&
+         (system.f_type == TMPFS_MAGIC || system.f_type == EXT4_SUPER_MAGIC ||
+          system.f_type == kXfsMagic);
+}
+
+char* Map(int fd) {
+  if (!WritesInPlace(fd) || fallocate(fd, 0, 0, SavedTail::kMapped) != 0) return nullptr;
+  void* const map = mmap(nullptr, SavedTail::kMapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return map == MAP_FAILED ? nullptr : static_cast<char*>(map);
+}
+
 }  // namespace
 
-SavedTail::~SavedTail() { close(fd_); }
+SavedTail::SavedTail(std::string path, int fd, std::uint64_t file, std::uint64_t key)
+    : path_(std::move(path)), fd_(fd), map_(Map(fd)), file_(file), key_(key) {}
+
+SavedTail::~SavedTail() {
+  if (map_ != nullptr) munmap(map_, kMapped);
+  close(fd_);
+}
 
 IOStatus SavedTail::Save(std::uint64_t start, std::string_view tail) {
   if (start != start_) {
@@ -38,25 +64,33 @@ IOStatus SavedTail::Save(std::uint64_t start, std::string_view tail) {
   }
   const std::string_view added = tail.substr(saved_);
   if (added.empty()) return IOStatus::OK();
-  block_.resize(kHeaderSize);
-  block_.append(added);
+  const std::size_t size = kHeaderSize + added.size();
+  const bool mapped = map_ != nullptr && at_ + size <= kMapped;
+  if (!mapped) block_.resize(size);
+  char* const block = mapped ? map_ + at_ : block_.data();
+  std::memcpy(block + kHeaderSize, added.data(), added.size());
   const std::uint64_t checksum = Seal({.magic = kTailMagic,
                                        .size = static_cast<std::uint32_t>(added.size()),
                                        .subject = file_,
                                        .position = start + saved_,
                                        .generation = key_,
                                        .previous = previous_},
-                                      block_.data(), block_.size());
-  for (std::size_t done = 0; done < block_.size();) {
+                                      block, size);
+  if (!mapped) RETURN_IF_ERROR(Write(block_));
+  saved_ = tail.size();
+  at_ += size;
+  previous_ = checksum;
+  return IOStatus::OK();
+}
+
+IOStatus SavedTail::Write(std::string_view block) const {
+  for (std::size_t done = 0; done < block.size();) {
     const ssize_t n =
-        pwrite(fd_, block_.data() + done, block_.size() - done, static_cast<off_t>(at_ + done));
+        pwrite(fd_, block.data() + done, block.size() - done, static_cast<off_t>(at_ + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return MakeSystemError(n < 0 ? errno : ENOSPC, path_);
     done += static_cast<std::size_t>(n);
   }
-  saved_ = tail.size();
-  at_ += block_.size();
-  previous_ = checksum;
   return IOStatus::OK();
 }
 

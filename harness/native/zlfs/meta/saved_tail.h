@@ -4,6 +4,9 @@
 //
 // A file is a chain of sealed blocks (format/sealed.h) of any size. The first one has the position
 // of the tail in the WAL. A tail that begins elsewhere is written over the one before.
+//
+// Where the file system allows it, the file is mapped into memory: then saving is a copy, and no
+// system call. A kill in the middle of a copy leaves a block with a wrong checksum.
 
 #pragma once
 
@@ -21,6 +24,9 @@ namespace zlfs {
 // Thread safety: one thread at a time.
 class SavedTail {
  public:
+  // Bytes of the file that can be mapped. Small appends make a chain larger than its tail.
+  static constexpr std::size_t kMapped = 2 << 20;
+
   ~SavedTail();
   SavedTail(const SavedTail&) = delete;
   SavedTail& operator=(const SavedTail&) = delete;
@@ -33,18 +39,19 @@ class SavedTail {
 
  private:
   friend class SavedTails;
-  SavedTail(std::string path, int fd, std::uint64_t file, std::uint64_t key)
-      : path_(std::move(path)), fd_(fd), file_(file), key_(key) {}
+  SavedTail(std::string path, int fd, std::uint64_t file, std::uint64_t key);
+  IOStatus Write(std::string_view block) const;
 
   const std::string path_;
   const int fd_;
+  char* const map_;  // start of the file; null: not mapped
   const std::uint64_t file_;
   const std::uint64_t key_;
   std::uint64_t start_ = 0;     // position of the tail in the WAL
   std::uint64_t saved_ = 0;     // bytes of the tail
   std::uint64_t at_ = 0;        // end of the chain in the file
   std::uint64_t previous_ = 0;  // checksum of the last block's header
-  std::string block_;
+  std::string block_;           // where a block is made that is not in `map_`
 };
 
 // The kernel's id of this boot; empty if it is unknown.

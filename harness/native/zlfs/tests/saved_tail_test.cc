@@ -12,6 +12,7 @@
 #include <iterator>
 #include <set>
 
+#include "zlfs/format/sealed.h"
 #include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
@@ -37,7 +38,8 @@ struct Log {
   }
 };
 
-class SavedTailTest : public testing::Test {
+// In a folder whose files are mapped, and in one of any file system.
+class SavedTailTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -87,12 +89,66 @@ class SavedTailTest : public testing::Test {
     return volume;
   }
 
-  const std::string folder_ = testing::TempDir() + "zlfs-saved-tail-" + std::to_string(getpid());
+  const std::string folder_ = GetParam() + "zlfs-saved-tail-" + std::to_string(getpid());
   const std::array<char, 16> volume_ = {'v'};
   std::shared_ptr<EmulatedDevice> device_;
 };
 
-TEST_F(SavedTailTest, IsTheTailWithAllAdditions) {
+INSTANTIATE_TEST_SUITE_P(Mapped, SavedTailTest, testing::Values(std::string("/dev/shm/")));
+INSTANTIATE_TEST_SUITE_P(Any, SavedTailTest, testing::Values(testing::TempDir()));
+
+// Ends each write of a file at `size` bytes: stands for a full file system.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t size) : action_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit small = {.rlim_cur = size, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~FileSizeLimit() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, action_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*const action_)(int);
+  rlimit before_ = {};
+};
+
+TEST(MappedTailTest, IsSavedWithoutASystemCall) {
+  const std::string folder = "/dev/shm/zlfs-mapped-tail-" + std::to_string(getpid());
+  SavedTails tails;
+  tails.Begin(folder, {'v'});
+  const auto tail = tails.New(7);
+  const std::string content = Content(1, 0, SavedTail::kMapped);
+  // The first two blocks fill the mapped bytes.
+  const std::size_t first = 1000;
+  const std::size_t most = SavedTail::kMapped - 2 * kHeaderSize;
+  {
+    const FileSizeLimit limit(0);
+    ASSERT_OK(tail->Save(0, content.substr(0, first)));
+    ASSERT_OK(tail->Save(0, content.substr(0, most)));
+    EXPECT_FALSE(tail->Save(0, content).ok());
+  }
+  EXPECT_EQ(tails.Load(7, 0), content.substr(0, most));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_P(SavedTailTest, CanBeLargerThanTheMappedBytes) {
+  SavedTails tails;
+  tails.Begin(folder_, volume_);
+  const auto tail = tails.New(7);
+  const std::string content = Content(1, 0, SavedTail::kMapped + 10);
+  for (const std::size_t size :
+       {std::size_t{1000}, SavedTail::kMapped - 2 * kHeaderSize + 1, content.size()}) {
+    ASSERT_OK(tail->Save(0, content.substr(0, size)));
+    EXPECT_EQ(tails.Load(7, 0), content.substr(0, size)) << size;
+  }
+}
+
+TEST_P(SavedTailTest, IsTheTailWithAllAdditions) {
   SavedTails tails;
   tails.Begin(folder_, volume_);
   const auto tail = tails.New(7);
@@ -110,7 +166,7 @@ TEST_F(SavedTailTest, IsTheTailWithAllAdditions) {
   EXPECT_EQ(tails.Load(8, 500), "");
 }
 
-TEST_F(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
+TEST_P(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
   SavedTails tails;
   tails.Begin(folder_, volume_);
   const auto tail = tails.New(7);
@@ -125,14 +181,14 @@ TEST_F(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
   }
 }
 
-TEST_F(SavedTailTest, EndsBeforeATornOrAlteredBlock) {
+TEST_P(SavedTailTest, EndsBeforeATornOrAlteredBlock) {
   SavedTails tails;
   tails.Begin(folder_, volume_);
   const auto tail = tails.New(7);
   ASSERT_OK(tail->Save(0, Content(1, 0, 100)));
-  const std::size_t first = BytesOf(7).size();
+  const std::size_t first = kHeaderSize + 100;
   ASSERT_OK(tail->Save(0, Content(1, 0, 250)));
-  const std::string bytes = BytesOf(7);
+  const std::string bytes = BytesOf(7).substr(0, first + kHeaderSize + 150);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     SetBytesOf(7, bytes.substr(0, size));
     ASSERT_EQ(tails.Load(7, 0), Content(1, 0, size < first ? 0 : 100)) << size;
@@ -145,7 +201,7 @@ TEST_F(SavedTailTest, EndsBeforeATornOrAlteredBlock) {
   }
 }
 
-TEST_F(SavedTailTest, IsOfOneFileAndOneVolume) {
+TEST_P(SavedTailTest, IsOfOneFileAndOneVolume) {
   SavedTails tails;
   tails.Begin(folder_, volume_);
   ASSERT_OK(tails.New(7)->Save(0, "content"));
@@ -163,7 +219,7 @@ TEST_F(SavedTailTest, IsOfOneFileAndOneVolume) {
   EXPECT_EQ(other.Load(7, 0), "");
 }
 
-TEST_F(SavedTailTest, IsOfOneBoot) {
+TEST_P(SavedTailTest, IsOfOneBoot) {
   SavedTails before;
   before.Begin(folder_, volume_, "one boot");
   ASSERT_OK(before.New(7)->Save(0, "content"));
@@ -176,7 +232,7 @@ TEST_F(SavedTailTest, IsOfOneBoot) {
   EXPECT_FALSE(BootId().empty());
 }
 
-TEST_F(SavedTailTest, IsNothingWithoutAFolder) {
+TEST_P(SavedTailTest, IsNothingWithoutAFolder) {
   SavedTails tails;
   EXPECT_EQ(tails.New(7), nullptr);
   EXPECT_EQ(tails.Load(7, 0), "");
@@ -190,7 +246,7 @@ TEST_F(SavedTailTest, IsNothingWithoutAFolder) {
 
 // --- in a volume ---
 
-TEST_F(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
+TEST_P(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
   Log log = MakeLog();
   log.AppendAndSave(400);
   const std::uint64_t before = device_->counters().bytes_written;
@@ -207,7 +263,7 @@ TEST_F(SavedTailTest, AnUnsyncedWriteCostsNoBlockAndSurvivesAKill) {
   EXPECT_LT(wal.pad, 10000U);
 }
 
-TEST_F(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
+TEST_P(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
   Log log = MakeLog();
   log.Append(5000);
   ASSERT_OK(log.volume->writer().Sync(log.file.get()));
@@ -221,7 +277,7 @@ TEST_F(SavedTailTest, APowerLossTakesTheTailAndNothingElse) {
 
 // A tail that is full goes to a new log zone. Until the metadata log names this zone, only the
 // saved tail has the content.
-TEST_F(SavedTailTest, IsKeptUntilTheLogNamesTheZone) {
+TEST_P(SavedTailTest, IsKeptUntilTheLogNamesTheZone) {
   Log log = MakeLog();
   log.AppendAndSave(50000);
   const std::string saved = log.content;
@@ -231,7 +287,7 @@ TEST_F(SavedTailTest, IsKeptUntilTheLogNamesTheZone) {
   EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content);
 }
 
-TEST_F(SavedTailTest, IsRemovedWhenTheLogIsOnTheDevice) {
+TEST_P(SavedTailTest, IsRemovedWhenTheLogIsOnTheDevice) {
   Log log = MakeLog();
   log.AppendAndSave(400);
   EXPECT_TRUE(std::filesystem::exists(FileOf(log.file->id)));
@@ -240,7 +296,7 @@ TEST_F(SavedTailTest, IsRemovedWhenTheLogIsOnTheDevice) {
   EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content);
 }
 
-TEST_F(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
+TEST_P(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
   Log log = MakeLog();
   log.AppendAndSave(400);
   ASSERT_OK(log.volume->writer().Sync(log.file.get()));
@@ -254,7 +310,7 @@ TEST_F(SavedTailTest, ASyncedWriteGoesToTheDeviceAtOnce) {
 }
 
 // As APowerLossLeavesNoGapBetweenLogs, for WALs that are not closed and not synced.
-TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
+TEST_P(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
   const auto volume = Mount();
   std::vector<std::shared_ptr<File>> logs;
   for (const char* const name : {"/1.log", "/2.log", "/3.log"}) {
@@ -270,7 +326,7 @@ TEST_F(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
 }
 
 // ... also those that a kill left, although nobody has them open.
-TEST_F(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
+TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   {
     Log log = MakeLog();
     log.AppendAndSave(400);
@@ -290,21 +346,13 @@ TEST_F(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
 }
 
-TEST_F(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {
+TEST_P(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {
   Log log = MakeLog();
-  // A limit of the file size stands for a full file system: a write stops short, the next one
-  // fails.
-  const auto before = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
-  const rlimit small = {.rlim_cur = 1000, .rlim_max = limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const FileSizeLimit limit(1000);  // a write stops short, the next one fails
   for (int i = 0; i < 4; ++i) {
     log.AppendAndSave(400);
     EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), log.content) << i;
   }
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-  std::signal(SIGXFSZ, before);
 }
 
 }  // namespace
