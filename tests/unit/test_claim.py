@@ -39,6 +39,25 @@ def test_every_identity_is_proved_before_the_first_wipe(lab: Lab, changed: str) 
     assert lab.contents() == before
 
 
+@pytest.mark.parametrize("swapped", ["nvme0n1", "nvme0n2"])
+def test_a_drive_exchanged_before_the_claim_stops_the_run(lab: Lab, swapped: str) -> None:
+    claim = lab.claim()
+    claim.require_allowed()
+    with claim.exclusively():
+        lab.replace_by_another_drive(swapped)
+        with pytest.raises(GuardRefused) as caught, claim.held():
+            pytest.fail("the run began")
+    assert caught.value.code == "identity-changed"
+
+
+def test_each_entry_names_the_other_device_as_partner(lab: Lab) -> None:
+    zoned, conventional = lab.zoned.identity.key, lab.conventional.identity.key
+    with lab.taken() as claim:
+        claim.clear()
+    partners = {(entry.identity, entry.partner) for entry in lab.journal.entries()}
+    assert partners == {(zoned, conventional), (conventional, zoned)}
+
+
 @pytest.mark.parametrize("busy", ["nvme0n1", "nvme0n2"])
 def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
     with lab.taken() as claim:
