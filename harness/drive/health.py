@@ -38,7 +38,7 @@ def require_healthy(host: Host, name: str) -> None:
     reasons = [] if smart is None else faults(smart)
     if reasons:
         raise HostError(
-            f"{name}: {'; '.join(reasons)}",
+            f"{name} is unhealthy: {'; '.join(reasons)}",
             hint="see nvme smart-log; measurements on such a drive are not comparable",
             code="drive-unhealthy",
         )

@@ -78,7 +78,7 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
     if not drive.controller.manages_namespaces:
         raise GuardRefused(
             f"{drive.controller.model} cannot create or delete namespaces (id-ctrl, OACS)",
-            hint="use its existing namespaces: leave namespaces_layout out",
+            hint="use its existing namespaces: leave namespaces_experiment out",
             code="no-namespace-management",
         )
     if len(planned) > drive.controller.most_namespaces:

@@ -97,10 +97,10 @@ class Guard:
         """Return why the given consents do not permit to destroy the present contents."""
         erase = f"if nothing on it is needed now: -e erase={consent} (zonelab: --erase {consent})"
         if any(self.contents.was_used(other) for other in given):
-            message = f"{reason.message}; an earlier wipe has used the consent"
-            return Reason("consent-used", message, erase)
-        message = f"{reason.message}; the consent names other contents"
-        return Reason("consent-differs", message, erase)
+            used = f"{reason.message}; an earlier wipe has used the consent"
+            return Reason("consent-used", used, erase)
+        other = f"{reason.message}; the consent names other contents"
+        return Reason("consent-differs", other, erase)
 
     def seen(self, device: Device, partner: Device | None = None) -> DeviceContents:
         """Return what is on a device, with the consent to type if a wipe needs it."""
