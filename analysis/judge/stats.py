@@ -26,6 +26,8 @@ MINIMUM_RUNS = 2  # fewer runs have no spread, so no interval and no verdict
 # A count with two random values looks constant and different on both sides in at most 2 / 4^n of
 # all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
 MINIMUM_EXACT = 3
+# A spread up to this share of the values is a rounding error.
+_ROUNDING = 1e-12
 # With fewer runs Satterthwaite's degrees of freedom are too high: 95 % intervals cover 90 %
 # (docs/simulations.md, "Coverage").
 MINIMUM_SATTERTHWAITE = 3
@@ -132,7 +134,8 @@ def estimate(
     if is_ratio:
         x, y = np.log(x), np.log(y)
     found = paired_t(y - x) if paired else welch_t(x, y)
-    if found.error == 0 and found.center != 0:
+    rounding = _ROUNDING * max(1.0, float(np.abs(x).max()), float(np.abs(y).max()))
+    if found.error <= rounding < abs(found.center):
         return result(Method.NONE)  # without spread the uncertainty is unknown
     return result(Method.PAIRED if paired else Method.WELCH, found)
 
@@ -235,10 +238,12 @@ def verdict(
 def p_beyond(found: Estimate, floor: float) -> float | None:
     """Return p of a true difference within the noise floor, null without an interval.
 
-    For ratios, logs are compared and the floor is log(1 + floor).
+    For ratios, logs are compared and the floor is log(1 + floor). An infinite floor covers all.
     """
     if found.method is Method.NONE or found.center is None or found.base_mean is None:
         return None
+    if math.isinf(floor):  # identical cells of which one is always 0
+        return 1.0
     if found.is_ratio:
         center, floor = math.log(found.center), math.log1p(floor)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections.abc import Callable
 from itertools import groupby
@@ -104,14 +103,14 @@ def to_json(comparison: Comparison) -> str:
             for group, differences in comparison.differences.items()
         },
         "noise_floors": [
-            {"metric": floor.metric, "floor": floor.floor, "twins": floor.twins}
+            {"metric": floor.metric, "floor": compare_columns.finite(floor.floor), "twins": floor.twins}
             for floor in comparison.floors.values()
         ],
         "drift": [
             encode(drift)
             | {
-                "low": drift.low if math.isfinite(drift.low) else None,
-                "high": drift.high if math.isfinite(drift.high) else None,
+                "low": compare_columns.finite(drift.low),
+                "high": compare_columns.finite(drift.high),
                 "shown": drift.shown,
             }
             for drift in comparison.drifts

@@ -116,6 +116,21 @@ def test_counts_that_do_not_vary_are_exact() -> None:
     assert stats.verdict(same, Better.LOWER) is Verdict.NO_DIFFERENCE
 
 
+@pytest.mark.parametrize("base", [(10, 14), (40, 52), (10, 14, 17), (3e11, 3.1e11)])
+def test_a_spread_of_rounding_errors_is_none(base: tuple[float, ...]) -> None:
+    found = estimate(group(*base), group(*(2 * value for value in base)))
+    assert (found.method, found.p_value) == (Method.NONE, None)
+    more = estimate(group(*base), group(*(value * (2 + i * 1e-9) for i, value in enumerate(base))))
+    assert more.method is Method.PAIRED
+
+
+def test_an_infinite_floor_covers_every_difference() -> None:
+    for level in ((30, 34, 38), (0, 0.01, 0), (1e9, 1e9 + 1, 1e9 + 2)):
+        found = estimate(group(0, 0, 0), group(*level))
+        assert stats.p_beyond(found, math.inf) == 1.0
+        assert stats.verdict(found, Better.LOWER, noise_floor=math.inf) is Verdict.NO_DIFFERENCE
+
+
 def test_two_runs_a_side_are_not_enough_for_exact() -> None:
     """By chance, two values look like this in 2 / 4^n of all comparisons."""
     for n, exact in ((2, False), (3, True)):
