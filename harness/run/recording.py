@@ -86,8 +86,8 @@ class Recording:
         if not problem:
             try:
                 intervals = self._played(file, writer.final.parent, intervals)
-            except ZonelabError as error:
-                problem = error.message
+            except (ZonelabError, OSError) as error:
+                problem = str(error)
         shutil.rmtree(self._scratch, ignore_errors=True)
         record = MediaRecord(
             device=self._name,
@@ -116,13 +116,15 @@ class Recording:
         return history
 
     def _continued(self) -> WriteHistory:
-        """Return the history of the device, with a gap if someone wrote to it since."""
+        """Return the history of the device, with a gap if commands of others or of runs are lost."""
         boot, count = self._host.boot_id(), self._host.write_count(self._name)
         if not self._file.exists():
             return WriteHistory((), boot, count, gap="", recording=False)
         known = load_record(WriteHistory, self._file)
         gap = known.gap
-        if known.recording:
+        if self._run in known.runs:
+            gap = gap or f"{self._run} ran before, and its commands of then are lost"
+        elif known.recording:
             gap = gap or "an earlier run was killed, and its commands are lost"
         elif count != (known.write_count if known.boot_id == boot else 0):
             gap = gap or f"{self._name} was written to between two runs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from harness import levels as room
 from harness import rules, workloads
 from harness.cli import main as entry
 from harness.machine import paths
-from harness.run import barrier, judging, load_process
+from harness.run import barrier, judging, load_process, recording
 from harness.tools import discard, dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
@@ -44,6 +45,13 @@ if __name__ == "__main__":
 
         assert "judge" in vars(judging)
         vars(judging).update(judge=no_judge)
+    if (root / "no-room-to-unpack").exists():
+
+        def no_room(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        assert "unpacked" in vars(recording)
+        vars(recording).update(unpacked=no_room)
     if (root / "unkillable").exists():
         vars(os).update(killpg=lambda *_: None)
         for module, name in ((proc, "_END_SECONDS"), (load_process, "_GRACE_SECONDS")):

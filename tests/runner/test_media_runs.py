@@ -185,6 +185,21 @@ def test_a_lost_directory_is_a_gap(modelled: Machine) -> None:
     unknown(modelled, "fake--r02", "is missing, so the state of the modelled drive is unknown")
 
 
+def test_a_run_that_is_repeated_under_its_name_is_a_gap(modelled: Machine) -> None:
+    modelled.run("--only", "fake--r01")
+    shutil.move(modelled.runs / "fake--r01", modelled.root / "away")
+    modelled.run()
+    unknown(modelled, "fake--r01", "fake--r01 ran before")
+    unknown(modelled, "fake--r02", "fake--r01 ran before")
+
+
+def test_a_full_disk_takes_the_media_and_not_the_run(modelled: Machine) -> None:
+    modelled.run("--only", "fake--r01")
+    (modelled.root / "no-room-to-unpack").touch()
+    modelled.run("--only", "fake--r02")
+    unknown(modelled, "fake--r02", "No space left on device")
+
+
 def test_a_restart_continues_the_history(modelled: Machine) -> None:
     modelled.run("--only", "fake--r01")
     (modelled.root / BOOT).write_text("00000000-0000-0000-0000-000000000002")
