@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +34,7 @@ from typing import Any
 
 from analysis.judge import stats, wording
 from analysis.judge.compare import compare
+from analysis.judge.family import KNOWN_BEFORE
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
@@ -131,20 +132,19 @@ def judge(
     slower: Sequence[CampaignData] = (),
     different_code: bool = False,
 ) -> tuple[JudgedClaim, ...]:
-    """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
+    """Judge claims on a campaign. Ordinal claims are Holm-corrected together, as declared ones are.
 
     If a claim has several strata, all must agree. One that fails makes the claim fail.
     ``slower`` and ``different_code`` are those of ``compare``.
     """
     rows = [_rows(campaign, claim, slower, different_code=different_code) for claim in claims]
-    tested = {
+    p_values = {
         (index, place): p
         for index, claim in enumerate(claims)
         if claim.oracle is not Oracle.BAND
-        for place, row in enumerate(rows[index][0])
-        if not row.verdict.is_silent and (p := stats.p_beyond(row.estimate, row.floor)) is not None
+        for place, p in _p_values(rows[index][0])
     }
-    adjusted = dict(zip(tested, stats.holm(list(tested.values())), strict=True))
+    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
     judged = []
     for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
         each = [
@@ -152,6 +152,16 @@ def judge(
         ] or [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why)]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
+
+
+def _p_values(rows: Sequence[Row]) -> Iterator[tuple[int, float]]:
+    """Yield the place and p of each row of a claim that counts in the family: 1 without a test."""
+    if not rows:
+        yield 0, 1.0
+    for place, row in enumerate(rows):
+        if row.verdict not in KNOWN_BEFORE:
+            p = None if row.verdict.is_silent else stats.p_beyond(row.estimate, row.floor)
+            yield place, 1.0 if p is None else p
 
 
 _WORST = (ClaimOutcome.PASS, ClaimOutcome.NOT_SHOWN, ClaimOutcome.FAIL)

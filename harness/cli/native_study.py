@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import say_on_stderr, statuses
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 from harness.levels import LEVELS
+from harness.machine.lock import exclusive
 from harness.machine.manifest import host_facts
 from harness.machine.native_host import NativeHost
 from harness.machine.paths import Paths
@@ -118,7 +119,7 @@ def play(
     if code:
         return code
     try:
-        _run(campaign, retry)
+        run_missing(campaign, retry)
     except ZonelabError as error:
         code = complain(error)  # the runs before it are collected
     runs = campaign.state / "campaigns" / campaign.name / "runs"
@@ -227,12 +228,19 @@ def _inspection(devices: Sequence[Device]) -> Inspection:
     )
 
 
-def _run(campaign: NativeCampaign, retry: frozenset[str]) -> None:
+def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     """Execute the missing runs of the campaign's plan.
 
+    Two studies may keep their drives in different folders, but they share the runner's.
+
     Raises:
-        ZonelabError: as for ``execute_plan``.
+        ZonelabError: as for ``execute_plan``, or another study uses the runner's folder.
     """
+    with exclusive(campaign.state / "lock" / "study", f"campaign {campaign.name}"):
+        _execute(campaign, retry)
+
+
+def _execute(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     from harness.plan import drive_files  # noqa: PLC0415 - pydantic, only when used
 
     devices = [drive.device(campaign.contents) for drive in campaign.drives]

@@ -98,6 +98,9 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
         *tables, table("band", more="low = 1\nhigh = 2"), table("worse", metric=RATE)
     )
     assert together == [pytest.approx(p, rel=0.1) for p in stats.holm(alone)]
+    # A claim that could have been tested and was not counts.
+    untested = p_values(*tables, table("worse", level="btrfs"), table("worse", metric="run.wa_dev"))
+    assert untested == [pytest.approx(p, rel=0.1) for p in stats.holm([*alone, 1.0, 1.0])[:2]]
 
 
 def test_one_stratum_that_fails_makes_a_claim_fail(tmp_path: Path) -> None:

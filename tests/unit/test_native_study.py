@@ -8,6 +8,7 @@ import pytest
 
 from harness.cli import native_study
 from harness.errors import ConfigError, HostError, UsageError, ZonelabError
+from harness.machine.lock import exclusive
 from harness.plan import drive_files, native_drives
 from harness.plan.load import CONFIGS, load_study, narrow
 from harness.rig import model, prerequisites
@@ -141,3 +142,12 @@ def test_a_drive_that_fits_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native_study.contents_folder(drives).parent == Path("/dev/shm")
     monkeypatch.setattr(prerequisites, "available_memory", lambda: 2 << 30)  # spare memory only
     assert native_study.contents_folder(drives) == Path.cwd() / "build/native/drives"
+
+
+def test_two_studies_do_not_share_the_folder_of_the_runner(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    second = native_study.NativeCampaign("second", [], state, tmp_path / "other", tmp_path)
+    with exclusive(state / "lock" / "study", "first"), pytest.raises(HostError) as caught:
+        native_study.run_missing(second, frozenset())
+    assert (caught.value.code, "first" in caught.value.message) == ("locked", True)
+    assert not (tmp_path / "other").exists()
