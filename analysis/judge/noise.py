@@ -15,6 +15,7 @@ from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.select import by_block, label, metric_info
 from analysis.read.load import RunRecord
+from harness.levels import LEVELS
 from harness.metrics.catalogue import MetricKind
 
 
@@ -51,11 +52,22 @@ def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
 
 def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]]]:
     """Return the groups of cells that differ only in the name of their variant: cell → runs."""
-    cells: dict[tuple[str, str], dict[str, list[RunRecord]]] = {}
+    cells: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     for run in runs:
-        same = (run.campaign, run.settings)
+        same = (run.campaign, run.settings, _device_alone(run))
         cells.setdefault(same, {}).setdefault(run.cell, []).append(run)
     return [members for members in cells.values() if len(members) > 1]
+
+
+def _device_alone(run: RunRecord) -> str:
+    """Return the conventional device that a level measures alone; '' for all other levels.
+
+    The planner makes a variant of such a level for each further device of a host.
+    """
+    level, device = LEVELS.get(run.spec.level), run.spec.conventional
+    if level is None or level.takes_database or level.uses_zoned or device is None:
+        return ""
+    return device.identity.key
 
 
 def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:

@@ -191,7 +191,7 @@ class Host:
                 with another geometry (``not-zoned``, ``geometry-changed``).
         """
         here = Path(planned.path).name
-        for name in [here, *self.sysfs.names()]:
+        for name in [here, *self.sysfs.nodes()]:
             if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
                 found = self.device(str(self.sysfs.dev / name))
                 require_geometry(planned, found)

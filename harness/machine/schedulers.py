@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness import cleanup
@@ -30,7 +30,7 @@ def schedulers(
     if not wanted or all(current == wanted for current in before.values()):
         yield
         return
-    write_atomic(paths.schedulers, dumps(before))
+    write_atomic(paths.schedulers, dumps({"boot_id": host.boot_id(), "schedulers": before}))
 
     def put_back() -> None:
         with stop.deferred():
@@ -43,13 +43,15 @@ def schedulers(
 
 
 def restore(host: Host, paths: Paths) -> None:
-    """Restore saved schedulers, if any; devices that are gone are left out."""
+    """Restore saved schedulers, if any; devices that are gone are left out.
+
+    A restart has restored them, and may have given a name to another device.
+    """
     if not paths.schedulers.exists():
         return
-    for name, scheduler in read_json(paths.schedulers).items():
-        if host.sysfs.block(name).is_dir():
-            try:
+    saved = read_json(paths.schedulers)
+    for name, scheduler in saved.get("schedulers", {}).items():
+        if saved["boot_id"] == host.boot_id() and host.sysfs.block(name).is_dir():
+            with suppress(HostError):  # another device has the name, or the module is gone
                 host.sysfs.set_scheduler(name, scheduler)
-            except HostError:
-                continue  # after a reboot the module may not be loaded, but the default is restored
     paths.schedulers.unlink()

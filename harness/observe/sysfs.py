@@ -252,13 +252,13 @@ class Sysfs:
             and os.path.realpath(self.block(other) / "device") == controller
         ]
 
+    def nodes(self) -> list[str]:
+        """Return block devices that have a node in /dev: all but multipath path nodes."""
+        return [name for name in self.names() if not _PATH_NODE.match(name)]
+
     def whole_devices(self) -> list[str]:
         """Return block devices that are neither partitions nor multipath path nodes."""
-        return [
-            name
-            for name in self.names()
-            if not _PATH_NODE.match(name) and not (self.block(name) / "partition").exists()
-        ]
+        return [name for name in self.nodes() if not (self.block(name) / "partition").exists()]
 
     def identity(self, name: str) -> DeviceIdentity:
         """Return the names that survive renumbering.

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.machine import schedulers
 from harness.machine.journal import Journal
 from harness.machine.lock import exclusive
+from harness.machine.paths import Paths
 from harness.store import checksums
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result, problems
@@ -254,6 +256,21 @@ def test_kill_nine_then_resume(machine: Machine) -> None:
     assert names(machine) == ["fake--r01", "fake--r02"]
     assert "restored schedulers" in done.stderr
     assert_put_back(machine)
+
+
+def test_a_power_cut_leaves_the_scheduler_to_the_new_owner_of_the_name(machine: Machine) -> None:
+    """A restart restored the defaults, and the name can be another drive's."""
+    saved = {"boot_id": "of the boot before", "schedulers": {"nvme0n2": "mq-deadline"}}
+    file = machine.root / "state" / "schedulers.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(saved))
+    schedulers.restore(machine.host, Paths(file.parent, machine.root / "run"))
+    assert machine.host.sysfs.schedulers("nvme0n2")[0] == "none"
+    assert not file.exists()
+    saved["boot_id"] = machine.host.boot_id()
+    file.write_text(json.dumps(saved))
+    schedulers.restore(machine.host, Paths(file.parent, machine.root / "run"))
+    assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
 
 
 def test_kill_nine_then_another_level_on_the_companion(machine: Machine) -> None:

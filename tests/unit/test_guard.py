@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -378,6 +379,14 @@ def test_identity_is_rechecked(lab: Lab) -> None:
 
 def test_device_is_found_under_another_name(lab: Lab) -> None:
     planned = replace(lab.device, path=str(lab.root / "dev" / "nvme0n9"))
+    assert lab.host.find(planned).path == lab.device.path
+
+
+def test_a_path_of_a_drive_is_not_the_device(lab: Lab) -> None:
+    """A path node has the identity of its namespace, comes first by name, and has no /dev node."""
+    blocks = lab.root / "sys/class/block"
+    shutil.copytree(blocks / "nvme0n2", blocks / "nvme0c0n2", symlinks=True)
+    planned = replace(lab.device, path=str(lab.root / "dev" / "nvme9n2"))
     assert lab.host.find(planned).path == lab.device.path
 
 

@@ -16,7 +16,7 @@ from analysis.judge.compare import compare
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
 from analysis.read.arrays import FloatArray
-from analysis.read.load import load
+from analysis.read.load import RunRecord, load
 from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
@@ -45,6 +45,38 @@ def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path) -> None:
     document = json.loads(render(comparison, "json"))
     assert document["noise_floors"][0]["floor"] is None
     assert {row["level"]: row["noise_floor"] for row in document["rows"]}["zenfs"] is None
+
+
+def test_two_drives_side_by_side_are_no_twins(tmp_path: Path) -> None:
+    """The planner makes a variant of raw-conventional for each further drive."""
+    twins(tmp_path, apart=0.05)
+    runs = [run for run in load(tmp_path / "c").latest if run.spec.level == "zlfs"]
+    assert [pair.name for pair in noise.find_twins(runs)] == ["zlfs and zlfs-again"]
+
+    def on(drive: Callable[[str], str], level: str) -> list[RunRecord]:
+        return [
+            dataclasses.replace(
+                run,
+                spec=dataclasses.replace(
+                    run.spec,
+                    level=level,
+                    conventional=dataclasses.replace(
+                        run.spec.device,
+                        identity=dataclasses.replace(
+                            run.spec.device.identity, eui64=drive(run.result.level)
+                        ),
+                    ),
+                ),
+            )
+            for run in runs
+        ]
+
+    def own(level: str) -> str:
+        return "0000000000000002" if level == "zlfs-again" else "0000000000000001"
+
+    assert noise.find_twins(on(own, "raw-conventional")) == []
+    assert len(noise.find_twins(on(lambda _: own(""), "raw-conventional"))) == 1
+    assert len(noise.find_twins(on(own, "conventional-ext4"))) == 1  # twins on two machines
 
 
 def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
