@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from harness.errors import Interrupted
+from harness.tools import proc
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -31,10 +32,11 @@ class Stop:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Let the block finish; a signal that arrives meanwhile is remembered."""
+        """Let the block and its programs finish; a signal that arrives meanwhile is remembered."""
         self._deferred += 1
         try:
-            yield
+            with proc.shielded():
+                yield
         finally:
             self._deferred -= 1
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +22,8 @@ from harness.tools import kernel_stack
 # Variables that a child inherits. LC_ALL makes output independent of the host's language.
 _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+# Blocks whose programs ^C does not reach (`shielded`).
+_shields = 0
 # From SIGKILL to the end. The NVMe driver gives a command up after 30 s, aborts it and resets the
 # controller, each with its own 30 s; the kernel calls a task hung after 120 s.
 _END_SECONDS = 120.0
@@ -50,6 +52,20 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     env["LC_ALL"] = "C.UTF-8"
     env.update(extra or {})
     return env
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Keep ^C from programs that start in the block: a terminal sends it to its process group.
+
+    They cannot read from the terminal either.
+    """
+    global _shields  # noqa: PLW0603 - of the process, as its signals are
+    _shields += 1
+    try:
+        yield
+    finally:
+        _shields -= 1
 
 
 def which(program: str) -> Path | None:
@@ -160,6 +176,7 @@ def _start(
             errors="replace",
             env=environment(env),
             cwd=cwd,
+            process_group=0 if _shields else None,
         )
     except FileNotFoundError:
         raise _not_installed(args[0]) from None

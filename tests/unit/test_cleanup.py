@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from harness.run import execute, kept_tracer, load_process, slices, together, tr
 from harness.run.measure import Measurement
 from harness.run.window import MeasurementWindow
 from harness.store.spec import Extent
-from harness.tools import dmsetup, native, zone_reset
+from harness.tools import dmsetup, native, proc, zone_reset
 from tests.fixtures.claims import Lab
 from tests.runner.conftest import Machine
 from tests.runner.fakes import FakeLevel
@@ -91,6 +92,21 @@ def test_a_stop_by_the_user_passes() -> None:
     with pytest.raises(Interrupted), cleanup.cleaned(stopped):
         raise ToolFailed("first")
     assert isinstance(cleanup.first_of(ToolFailed("first"), Interrupted("stop")), Interrupted)
+
+
+def test_an_interrupt_from_the_terminal_does_not_reach_a_program_of_the_clean_up() -> None:
+    """A terminal sends SIGINT to the process group of the runner."""
+
+    def group() -> int:
+        return int(proc.run([sys.executable, "-c", "import os; print(os.getpgrp())"]).stdout)
+
+    stop = Stop()
+    assert group() == os.getpgrp()
+    with stop.deferred(), stop.deferred():
+        assert group() != os.getpgrp()
+    with pytest.raises(ToolFailed), stop.deferred():
+        raise ToolFailed("first")
+    assert group() == os.getpgrp()
 
 
 # --- each place -----------------------------------------------------------------------------------
