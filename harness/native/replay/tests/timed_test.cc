@@ -276,16 +276,29 @@ std::size_t ReadsIn(const Mount& mount) {
 }
 
 TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreOne) {
-  const auto load = [](const std::string& thread) {
-    return [thread](FileSystem* fs) {
+  bool together = false;
+  const auto load = [&together](const std::string& thread) {
+    return [thread, &together](FileSystem* fs) {
       std::mt19937_64 random(1);
       WriteFile(fs, "/a.sst", 100000, &random);
-      std::thread([fs, &thread] {
+      std::thread([fs, &thread, &together] {
         pthread_setname_np(pthread_self(), thread.c_str());
         std::unique_ptr<rocksdb::FSRandomAccessFile> file;
         ASSERT_OK(fs->NewRandomAccessFile("/a.sst", FileOptions(), &file, nullptr));
         std::string buffer(4096, '\0');
         Slice read;
+        if (together) {
+          std::string others(4096, '\0');
+          rocksdb::FSReadRequest requests[2];
+          for (auto& one : requests) one.len = 4096;
+          requests[0].offset = 0;
+          requests[1].offset = 40960;
+          requests[0].scratch = buffer.data();
+          requests[1].scratch = others.data();
+          ASSERT_OK(file->MultiRead(requests, 2, IOOptions(), nullptr));
+          for (const auto& one : requests) ASSERT_OK(one.status);
+          return;
+        }
         for (const std::uint64_t at : {0, 4096, 8192, 40960}) {
           ASSERT_OK(file->Read(at, 4096, IOOptions(), &read, buffer.data(), nullptr));
         }
@@ -303,6 +316,10 @@ TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreOne) {
   EXPECT_EQ(reads("compaction", "user"), 0U);
   EXPECT_EQ(reads("compaction", "rocksdb:low"), 2U);
   EXPECT_EQ(reads("none", "rocksdb:low"), 0U);
+  together = true;
+  EXPECT_EQ(reads("all", "user"), 2U);
+  EXPECT_EQ(reads("compaction", "user"), 0U);
+  EXPECT_EQ(reads("compaction", "rocksdb:low"), 2U);
 }
 
 // A log that is flushed and never synced has commits too: of its name, of the zones that its end is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -169,6 +170,7 @@ class ZonedFileSystem final : public FileSystem {
       if (!IsAuxiliary(to)) return volume_->files().Rename(from, to);
       return IOStatus::NotSupported("rename", from + " cannot become " + to);
     }
+    const std::lock_guard lock(renaming_);
     RETURN_IF_ERROR(MakePath(aux_ + Parent(to)));
     bool directory = false;
     host_->IsDirectory(aux_ + from, options, &directory, debug).PermitUncheckedError();
@@ -255,6 +257,8 @@ class ZonedFileSystem final : public FileSystem {
   const std::unique_ptr<Volume> volume_;
   const std::string aux_;                                           // auxiliary directory
   const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // for the auxiliary directory
+  // Between the check that a directory is empty and its replacement no other may be renamed to it.
+  std::mutex renaming_;
 };
 
 }  // namespace

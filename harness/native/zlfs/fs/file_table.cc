@@ -145,6 +145,8 @@ IOStatus FileTable::RenameDirectory(const std::string& from, const std::string& 
   if (!HasFilesBelow(from)) return IOStatus::OK();
   RETURN_IF_ERROR(CheckWritable());
   const std::lock_guard lock(state_->mutex);
+  // A file created since the caller looked: recovery accepts no record that gives a name twice.
+  if (HasBelow(to)) return IOStatus::IOError("directory is not empty", to);
   const std::uint64_t position = Change(RenameDirRecord{.from = from, .to = to});
   for (const auto& [name, file] : state_->space.names) {
     if (name.starts_with(to + "/")) file->position = position;
@@ -172,6 +174,10 @@ std::vector<std::string> FileTable::List(const std::string& directory) {
 
 bool FileTable::HasFilesBelow(const std::string& directory) {
   const std::lock_guard lock(state_->mutex);
+  return HasBelow(directory);
+}
+
+bool FileTable::HasBelow(const std::string& directory) const {
   const auto entry = state_->space.names.lower_bound(directory + "/");
   return entry != state_->space.names.end() && entry->first.starts_with(directory + "/");
 }

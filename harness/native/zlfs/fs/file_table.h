@@ -33,6 +33,7 @@ class FileTable {
   IOStatus AreOne(const std::string& first, const std::string& second, bool* same);
   // A file with several names has both for a moment, which a loss of power can make last.
   IOStatus Rename(const std::string& from, const std::string& to);
+  // Errors: IOError if files are below `to`.
   IOStatus RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
   // Returns the names of the files directly in the directory.
@@ -54,6 +55,7 @@ class FileTable {
  private:
   IOStatus CheckWritable() const;
   // These require the state mutex.
+  bool HasBelow(const std::string& directory) const;
   // Returns null if no file has the name.
   std::shared_ptr<File> Find(const std::string& name) const;
   // Applies the record and appends it to the log. Returns its log position.

@@ -43,6 +43,9 @@ class FileWriter {
   // Ends writing: writes the buffer, but does not make it durable. `finish_zone` finishes the
   // writer's zone even if it has room left. Does not wait for the finish.
   IOStatus FinishWriting(File* file, bool finish_zone = false);
+  // Writes the buffers of all WALs with a lower id. The caller may hold the tail_mutex of a later
+  // one.
+  IOStatus WriteLogsBefore(std::uint64_t id);
 
  private:
   // Writes the buffer. After a failed write, it goes on in another zone. If several zones in a row
@@ -50,8 +53,6 @@ class FileWriter {
   // failed must not become durable later. Requires tail_mutex.
   IOStatus WriteTail(File* file);
   IOStatus WriteOut(File* file);
-  // Writes the buffers of all WALs with a lower id. Requires the tail_mutex of a later one.
-  IOStatus WriteLogsBefore(std::uint64_t id);
   // Returns whether the tail was saved. Requires tail_mutex.
   bool SaveTail(File* log);
   // Commits the log up to `position`, if it is not durable. Recovery finds pieces only in log

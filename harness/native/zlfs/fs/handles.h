@@ -138,12 +138,13 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     return volume_->reader().TracedRead(file_.get(), InCompaction(options), offset, n, result,
                                         scratch);
   }
-  IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions&,
+  IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions& options,
                      IODebugContext*) override {
-    volume_->reader().ReadMany(count, [this, requests](std::size_t i) {
+    const bool compaction = InCompaction(options);  // by this thread, not by those of the pool
+    volume_->reader().ReadMany(count, [this, requests, compaction](std::size_t i) {
       rocksdb::FSReadRequest& one = requests[i];
-      one.status =
-          volume_->reader().Read(file_.get(), one.offset, one.len, &one.result, one.scratch);
+      one.status = volume_->reader().TracedRead(file_.get(), compaction, one.offset, one.len,
+                                                &one.result, one.scratch);
     });
     return IOStatus::OK();
   }

@@ -40,7 +40,9 @@ void LogZones::Describe(std::vector<Record>* records) const {
   for (const auto& [name, file] : state_->space.names) {
     if (name != file->name) continue;  // a link
     for (const std::uint32_t zone : file->log_zones) {
-      if (zones_.at(zone).end == 0) records->emplace_back(LogFileRecord{file->id, zone});
+      const auto entry = zones_.find(zone);  // a repair can find a WAL whose zone was reset
+      if (entry == zones_.end() || entry->second.end != 0) continue;
+      records->emplace_back(LogFileRecord{.file = file->id, .zone = zone});
     }
   }
 }

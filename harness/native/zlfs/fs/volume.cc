@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -82,7 +83,7 @@ IOStatus Volume::Load(Recovered recovered) {
     log_zones_.Keep(zone, recovered.space.log_zones.at(zone));
   }
   files_.Load(std::move(recovered.space));
-  LoadTails();
+  RETURN_IF_ERROR(LoadTails());
   AllocatorSetup setup = SetupOf(recovered);
   TraceSetup(setup);
   state_.allocator = std::make_unique<Allocator>(std::move(setup));
@@ -95,12 +96,14 @@ IOStatus Volume::Load(Recovered recovered) {
 }
 
 // The ends of WALs that a killed process left stay where they are until RocksDB deletes the WALs.
-void Volume::LoadTails() {
+IOStatus Volume::LoadTails() {
   std::set<std::uint64_t> logs;
   for (const auto& [id, file] : state_.space.files) {
     if (file->kind != FileKind::kLog) continue;
     logs.insert(id);
-    const std::string tail = tails_.Load(id, file->size);
+    std::string tail;
+    // A WAL whose zone cannot be read now may be longer in a later mount.
+    if (!file->lost_zone) RETURN_IF_ERROR(tails_.Load(id, file->size, &tail));
     file->reserved_for = file->size + tail.size();
     if (tail.empty()) continue;
     file->tail = AllocateAligned(kTailBytes);
@@ -109,6 +112,7 @@ void Volume::LoadTails() {
     file->placement = {.cause = Cause::kWal, .lifetime = file->lifetime};
   }
   if (!read_only()) tails_.Keep(logs);
+  return IOStatus::OK();
 }
 
 AllocatorSetup Volume::SetupOf(const Recovered& recovered) {
@@ -226,16 +230,21 @@ IOStatus Volume::Close() {
   commands_.AwaitFinishes();
   reclaimer_.Drain();
   ledger_.Close();
+  if (!read_only()) tails_.End();
   return status;
 }
 
 IOStatus Volume::EndLog() {
+  // The tails that a kill left end with the system.
+  const IOStatus tails = writer_.WriteLogsBefore(std::numeric_limits<std::uint64_t>::max());
+  tails.PermitUncheckedError();
   RETURN_IF_ERROR(state_.log->Commit(state_.log->appended()));
   RETURN_IF_ERROR(reclaimer_.Reclaim(Reclaiming::kAll));
   std::unique_lock lock(state_.mutex);
   const std::uint64_t position = state_.log->Append(SinceMkfs());
   lock.unlock();
-  return state_.log->Commit(position);
+  RETURN_IF_ERROR(state_.log->Commit(position));
+  return tails;
 }
 
 void Volume::Describe(std::vector<Record>* records) {

@@ -91,7 +91,7 @@ class Volume {
  private:
   Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options);
   IOStatus Load(Recovered recovered);
-  void LoadTails();
+  IOStatus LoadTails();
   AllocatorSetup SetupOf(const Recovered& recovered);
   void TraceSetup(const AllocatorSetup& setup);
   IOStatus BeginLog(const Recovered& recovered);

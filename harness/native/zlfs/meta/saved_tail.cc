@@ -11,8 +11,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -24,9 +22,21 @@ namespace {
 
 constexpr std::uint32_t kTailMagic = 0x4c41545a;  // "ZTAL"
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+// A file that is missing has no content.
+IOStatus ReadFile(const std::string& path, std::string* content) {
+  content->clear();
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? IOStatus::OK() : MakeSystemError(errno, path);
+  ssize_t n = 1;
+  while (n > 0) {
+    char part[1 << 16];
+    n = read(fd, part, sizeof(part));
+    if (n > 0) content->append(part, static_cast<std::size_t>(n));
+    if (n < 0 && errno == EINTR) n = 1;
+  }
+  const int failed = errno;
+  close(fd);
+  return n == 0 ? IOStatus::OK() : MakeSystemError(failed, path);
 }
 
 // Whether a write to allocated blocks needs no others. Elsewhere a full file system would end the
@@ -96,7 +106,10 @@ IOStatus SavedTail::Write(std::string_view block) const {
 
 void SavedTail::Remove() { unlink(path_.c_str()); }
 
-std::string BootId() { return ReadFile("/proc/sys/kernel/random/boot_id"); }
+std::string BootId() {
+  std::string id;
+  return ReadFile("/proc/sys/kernel/random/boot_id", &id).ok() ? id : "";
+}
 
 void SavedTails::Begin(const std::string& folder, const std::array<char, 16>& volume,
                        const std::string& boot) {
@@ -105,9 +118,13 @@ void SavedTails::Begin(const std::string& folder, const std::array<char, 16>& vo
   key_ = Checksum(boot + std::string(id));
   char name[17];
   std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(Checksum(id)));
-  std::error_code failed;
-  std::filesystem::create_directories(folder + "/" + name, failed);
-  if (!failed) folder_ = folder + "/" + name;
+  folder_ = folder + "/" + name;
+  std::error_code failed;  // the first tail to save reports it
+  std::filesystem::create_directories(folder_, failed);
+}
+
+void SavedTails::End() const {
+  if (!folder_.empty()) rmdir(folder_.c_str());  // unless it holds tails
 }
 
 std::string SavedTails::PathOf(std::uint64_t file) const {
@@ -122,8 +139,11 @@ std::unique_ptr<SavedTail> SavedTails::New(std::uint64_t file) const {
   return std::unique_ptr<SavedTail>(new SavedTail(path, fd, file, key_));
 }
 
-std::string SavedTails::Load(std::uint64_t file, std::uint64_t from) const {
-  const std::string blocks = folder_.empty() ? "" : ReadFile(PathOf(file));
+IOStatus SavedTails::Load(std::uint64_t file, std::uint64_t from, std::string* missing) const {
+  missing->clear();
+  if (folder_.empty()) return IOStatus::OK();
+  std::string blocks;
+  RETURN_IF_ERROR(ReadFile(PathOf(file), &blocks));
   std::string tail;
   std::uint64_t start = 0;
   std::uint64_t previous = 0;
@@ -140,7 +160,8 @@ std::string SavedTails::Load(std::uint64_t file, std::uint64_t from) const {
     rest.remove_prefix(block.size());
   }
   // What recovery found in pieces may end inside the tail.
-  return start <= from && from < start + tail.size() ? tail.substr(from - start) : "";
+  if (start <= from && from < start + tail.size()) *missing = tail.substr(from - start);
+  return IOStatus::OK();
 }
 
 void SavedTails::Keep(const std::set<std::uint64_t>& files) const {

@@ -68,9 +68,12 @@ class SavedTails {
   // Returns null if the tail cannot be saved.
   std::unique_ptr<SavedTail> New(std::uint64_t file) const;
   // Returns what was saved of the WAL from position `from` on: nothing, if a kill lost nothing.
-  std::string Load(std::uint64_t file, std::uint64_t from) const;
+  // After an error there may be a tail that cannot be read now.
+  IOStatus Load(std::uint64_t file, std::uint64_t from, std::string* missing) const;
   // Removes the tails of all other WALs.
   void Keep(const std::set<std::uint64_t>& files) const;
+  // Removes the volume's folder if it is empty.
+  void End() const;
 
  private:
   std::string PathOf(std::uint64_t file) const;

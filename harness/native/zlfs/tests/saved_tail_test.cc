@@ -62,9 +62,10 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<Volume> Mount() {
     if (device_ == nullptr) {
       device_ = MakeDevice(kShape);
+      identity_ = device_->geometry().identity;
       EXPECT_OK(Mkfs(device_.get(), Policy{}, ""));
     }
-    return MountOk(std::make_unique<HookedDevice>(device_, [] {}), {.tails_path = folder_});
+    return MountOk(Opened(device_), {.tails_path = folder_});
   }
   Log MakeLog() {
     Log log{.volume = Mount()};
@@ -75,23 +76,42 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
   // A mount of the device as a kill would leave it, with the tails of the folder.
   std::unique_ptr<Volume> MountKilled(bool lost_power = false) {
     std::unique_ptr<EmulatedDevice> killed;
-    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed", &killed));
+    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed-" + std::to_string(++clones_), &killed));
     if (lost_power) EmulatedFaults::PowerLoss(*killed, {});
     // The original goes on to use its folder.
     const std::string copy = folder_ + "-killed";
     std::filesystem::remove_all(copy);
     if (!lost_power) std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
-    auto volume =
-        MountOk(std::make_unique<HookedDevice>(std::shared_ptr<EmulatedDevice>(std::move(killed)),
-                                               device_->geometry().identity, [] {}),
-                {.tails_path = copy});
+    auto volume = MountOk(Opened(std::move(killed)), {.tails_path = copy});
     std::filesystem::remove_all(copy);
     return volume;
+  }
+  // Ends the process of a volume: nothing that it does when it is closed happens.
+  void Kill(std::unique_ptr<Volume> volume) {
+    std::unique_ptr<EmulatedDevice> killed;
+    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed-" + std::to_string(++clones_), &killed));
+    const std::string copy = folder_ + "-killed";
+    std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
+    volume.reset();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::rename(copy, folder_);
+    device_ = std::move(killed);
+  }
+
+  std::unique_ptr<ZonedDevice> Opened(std::shared_ptr<EmulatedDevice> device) const {
+    return std::make_unique<HookedDevice>(std::move(device), identity_, [] {});
+  }
+  static std::string Loaded(const SavedTails& tails, std::uint64_t file, std::uint64_t from) {
+    std::string tail;
+    EXPECT_OK(tails.Load(file, from, &tail));
+    return tail;
   }
 
   const std::string folder_ = GetParam() + "zlfs-saved-tail-" + std::to_string(getpid());
   const std::array<char, 16> volume_ = {'v'};
   std::shared_ptr<EmulatedDevice> device_;
+  std::string identity_;
+  int clones_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Mapped, SavedTailTest, testing::Values(std::string("/dev/shm/")));
@@ -132,7 +152,9 @@ TEST(MappedTailTest, IsSavedWithoutASystemCall) {
     ASSERT_OK(tail->Save(0, content.substr(0, most)));
     EXPECT_FALSE(tail->Save(0, content).ok());
   }
-  EXPECT_EQ(tails.Load(7, 0), content.substr(0, most));
+  std::string loaded;
+  EXPECT_OK(tails.Load(7, 0, &loaded));
+  EXPECT_EQ(loaded, content.substr(0, most));
   std::filesystem::remove_all(folder);
 }
 
@@ -144,7 +166,7 @@ TEST_P(SavedTailTest, CanBeLargerThanTheMappedBytes) {
   for (const std::size_t size :
        {std::size_t{1000}, SavedTail::kMapped - 2 * kHeaderSize + 1, content.size()}) {
     ASSERT_OK(tail->Save(0, content.substr(0, size)));
-    EXPECT_EQ(tails.Load(7, 0), content.substr(0, size)) << size;
+    EXPECT_EQ(Loaded(tails, 7, 0), content.substr(0, size)) << size;
   }
 }
 
@@ -156,14 +178,14 @@ TEST_P(SavedTailTest, IsTheTailWithAllAdditions) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     content += Content(1, content.size(), i * 100);  // the first one is empty
     ASSERT_OK(tail->Save(500, content));
-    EXPECT_EQ(tails.Load(7, 500), content) << i;
+    EXPECT_EQ(Loaded(tails, 7, 500), content) << i;
   }
   // Part of it is on the device already, or more than all of it, or something before it is missing.
-  EXPECT_EQ(tails.Load(7, 600), content.substr(100));
-  EXPECT_EQ(tails.Load(7, 500 + content.size() - 1), content.substr(content.size() - 1));
-  EXPECT_EQ(tails.Load(7, 500 + content.size()), "");
-  EXPECT_EQ(tails.Load(7, 499), "");
-  EXPECT_EQ(tails.Load(8, 500), "");
+  EXPECT_EQ(Loaded(tails, 7, 600), content.substr(100));
+  EXPECT_EQ(Loaded(tails, 7, 500 + content.size() - 1), content.substr(content.size() - 1));
+  EXPECT_EQ(Loaded(tails, 7, 500 + content.size()), "");
+  EXPECT_EQ(Loaded(tails, 7, 499), "");
+  EXPECT_EQ(Loaded(tails, 8, 500), "");
 }
 
 TEST_P(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
@@ -176,8 +198,8 @@ TEST_P(SavedTailTest, ALaterTailReplacesAnEarlierOne) {
   }
   for (std::size_t size = 100; size <= 300; size += 100) {
     ASSERT_OK(tail->Save(500, Content(1, 500, size)));
-    EXPECT_EQ(tails.Load(7, 500), Content(1, 500, size));
-    EXPECT_EQ(tails.Load(7, 0), "");
+    EXPECT_EQ(Loaded(tails, 7, 500), Content(1, 500, size));
+    EXPECT_EQ(Loaded(tails, 7, 0), "");
   }
 }
 
@@ -191,13 +213,13 @@ TEST_P(SavedTailTest, EndsBeforeATornOrAlteredBlock) {
   const std::string bytes = BytesOf(7).substr(0, first + kHeaderSize + 150);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     SetBytesOf(7, bytes.substr(0, size));
-    ASSERT_EQ(tails.Load(7, 0), Content(1, 0, size < first ? 0 : 100)) << size;
+    ASSERT_EQ(Loaded(tails, 7, 0), Content(1, 0, size < first ? 0 : 100)) << size;
   }
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     std::string altered = bytes;
     altered[at] = static_cast<char>(altered[at] ^ 1);
     SetBytesOf(7, altered);
-    ASSERT_EQ(tails.Load(7, 0), Content(1, 0, at < first ? 0 : 100)) << at;
+    ASSERT_EQ(Loaded(tails, 7, 0), Content(1, 0, at < first ? 0 : 100)) << at;
   }
 }
 
@@ -206,7 +228,7 @@ TEST_P(SavedTailTest, IsOfOneFileAndOneVolume) {
   tails.Begin(folder_, volume_);
   ASSERT_OK(tails.New(7)->Save(0, "content"));
   std::filesystem::copy_file(FileOf(7), FileOf(8));
-  EXPECT_EQ(tails.Load(8, 0), "");
+  EXPECT_EQ(Loaded(tails, 8, 0), "");
   const std::string bytes = BytesOf(7);
   tails.Keep({8});
   EXPECT_FALSE(std::filesystem::exists(FileOf(7)));
@@ -216,7 +238,7 @@ TEST_P(SavedTailTest, IsOfOneFileAndOneVolume) {
   other.Begin(folder_, {'w'});
   ASSERT_OK(other.New(7)->Save(0, "other"));
   SetBytesOf(7, bytes);
-  EXPECT_EQ(other.Load(7, 0), "");
+  EXPECT_EQ(Loaded(other, 7, 0), "");
 }
 
 TEST_P(SavedTailTest, IsOfOneBoot) {
@@ -225,17 +247,17 @@ TEST_P(SavedTailTest, IsOfOneBoot) {
   ASSERT_OK(before.New(7)->Save(0, "content"));
   SavedTails after;
   after.Begin(folder_, volume_, "the next boot");
-  EXPECT_EQ(after.Load(7, 0), "");
+  EXPECT_EQ(Loaded(after, 7, 0), "");
   SavedTails same;
   same.Begin(folder_, volume_, "one boot");
-  EXPECT_EQ(same.Load(7, 0), "content");
+  EXPECT_EQ(Loaded(same, 7, 0), "content");
   EXPECT_FALSE(BootId().empty());
 }
 
 TEST_P(SavedTailTest, IsNothingWithoutAFolder) {
   SavedTails tails;
   EXPECT_EQ(tails.New(7), nullptr);
-  EXPECT_EQ(tails.Load(7, 0), "");
+  EXPECT_EQ(Loaded(tails, 7, 0), "");
   tails.Begin("", volume_);
   EXPECT_EQ(tails.New(7), nullptr);
   tails.Begin("/proc/none", volume_);
@@ -327,14 +349,13 @@ TEST_P(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
 
 // ... also those that a kill left, although nobody has them open.
 TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
-  {
-    Log log = MakeLog();
-    log.AppendAndSave(400);
-  }
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  Kill(std::move(killed.volume));
   // It stays there, however often the database is opened and killed.
   for (int kill = 0; kill < 3; ++kill) {
     EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), Content(3, 0, 400));
-    Mount();
+    Kill(Mount());
   }
   const auto volume = Mount();
   const auto log = Create(volume.get(), "/2.log", FileKind::kLog, LogPlacement());
@@ -344,6 +365,67 @@ TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   const auto after = MountKilled(true);
   EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(3, 0, 400));
   EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
+}
+
+// The system may be restarted in order after the close.
+TEST_P(SavedTailTest, ACloseWritesTheTailThatAKillLeft) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  Kill(std::move(killed.volume));
+  ASSERT_OK(Mount()->Close());
+  EXPECT_EQ(ReadWhole(MountKilled(true).get(), "/1.log"), killed.content);
+}
+
+TEST_P(SavedTailTest, ATailThatCannotBeReadIsNotDropped) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  const std::string file = FileOf(killed.file->id);
+  Kill(std::move(killed.volume));
+  std::filesystem::rename(file, folder_ + "/moved");
+  std::filesystem::create_directory(file);  // a read of it fails
+  std::unique_ptr<Volume> volume;
+  EXPECT_TRUE(Volume::Mount(Opened(device_), {.tails_path = folder_}, &volume).IsIOError());
+  std::filesystem::remove(file);
+  std::filesystem::rename(folder_ + "/moved", file);
+  EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), killed.content);
+}
+
+// Its saved tail is older than the pieces that cannot be read.
+TEST_P(SavedTailTest, AWalWhoseZoneCannotBeReadForAMomentKeepsItsPieces) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  killed.Append(5000);
+  ASSERT_OK(killed.volume->writer().Sync(killed.file.get()));
+  const std::uint32_t zone = killed.file->extents.back().zone;
+  // A later WAL fills the zone. Its pieces in the next zone have higher numbers.
+  const auto other = Create(killed.volume.get(), "/2.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(killed.volume->writer().Append(other.get(), Content(2, 0, 3 << 19)));
+  ASSERT_OK(killed.volume->writer().Sync(other.get()));
+  ASSERT_NE(other->extents.back().zone, zone);
+  Kill(std::move(killed.volume));
+  EmulatedFaults::BreakZone(*device_, zone, ZoneCondition::kOffline);
+  {
+    const auto volume = Mount();
+    const auto log = Create(volume.get(), "/3.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(volume->writer().Append(log.get(), Content(3, 0, 400)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
+  }
+  EmulatedFaults::BreakZone(*device_, zone, ZoneCondition::kFull);
+  const auto volume = Mount();
+  ASSERT_NE(volume, nullptr);
+  EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), killed.content);
+}
+
+TEST_P(SavedTailTest, AFolderWithoutTailsIsRemoved) {
+  Log log = MakeLog();
+  log.AppendAndSave(400);
+  ASSERT_OK(log.volume->Close());
+  EXPECT_FALSE(std::filesystem::is_empty(folder_));  // its WAL was not closed
+  log.volume = Mount();
+  ASSERT_OK(log.volume->files().Delete("/1.log"));
+  ASSERT_OK(log.volume->Close());
+  Mount();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_P(SavedTailTest, WithoutRoomInTheFolderTheDeviceGetsTheTail) {

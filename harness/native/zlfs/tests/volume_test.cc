@@ -117,6 +117,9 @@ TEST(Volume, Names) {
   EXPECT_EQ(volume->files().List("/new/d"), (std::vector<std::string>{"b"}));
   EXPECT_EQ(ReadWhole(volume.get(), "/new/d/e/c"), "/d/e/c");
   EXPECT_TRUE(volume->files().Exists("/dd"));
+  ASSERT_OK(Put(volume.get(), "/other/b", "stays"));
+  EXPECT_TRUE(volume->files().RenameDirectory("/other", "/new/d").IsIOError());  // is not empty
+  EXPECT_EQ(ReadWhole(volume.get(), "/other/b"), "stays");
   EXPECT_TRUE(volume->files().Delete("/d/b").IsIOError());
   EXPECT_TRUE(volume->files().Rename("/d/b", "/x").IsIOError());
   std::shared_ptr<File> file;
@@ -1132,6 +1135,49 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
   EXPECT_EQ(volume->losses().size(), 1U);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), "/a");
   EXPECT_FALSE(volume->files().Exists("/c"));
+  ASSERT_OK(volume->Close());
+  EXPECT_EQ(Violations(rig.device.get()), "");
+}
+
+// The newest state that can be read has a WAL whose zone was reset since.
+TEST(Metadata, ASalvagedWalWithoutItsZoneIsALossAndNotTheEnd) {
+  Rig rig;
+  std::uint32_t log_zone = 0;
+  std::uint64_t kept = 0;
+  {
+    const auto volume = rig.MountFaulty();
+    const auto log = Create(volume.get(), "/w.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 0, 5000)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
+    log_zone = log->extents.back().zone;
+    // The next frame fails, so the log rolls over, and the snapshot names the WAL.
+    rig.faulty->Inject({.operation = Operation::kWrite, .after = 1});
+    ASSERT_OK(Put(volume.get(), "/a", "/a"));
+    ASSERT_OK(Put(volume.get(), "/c", "/c"));
+    kept = InfoOf(*rig.device, CurrentMetadataZone(rig.device.get())).write_pointer;
+    const auto other = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(volume->writer().Append(other.get(), Content(2, 0, 100000)));  // fills the zone
+    ASSERT_OK(volume->writer().Sync(other.get()));
+    ASSERT_OK(volume->writer().FinishWriting(log.get()));
+    ASSERT_OK(volume->writer().FinishWriting(other.get()));
+    for (const char* name : {"/w.log", "/x.log"}) ASSERT_OK(volume->files().Delete(name));
+    ASSERT_OK(volume->files().SyncNames());
+    ASSERT_OK(Put(volume.get(), "/b", "/b"));
+  }
+  ASSERT_EQ(InfoOf(*rig.device, log_zone).write_pointer, 0U);
+  auto broken = std::make_unique<UnreadableDevice>(rig.device.get());
+  broken->Lose(CurrentMetadataZone(rig.device.get()), kept);
+  std::unique_ptr<Volume> volume;
+  ASSERT_OK(Volume::Mount(std::move(broken), {.salvage = true}, &volume));
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), "/a");
+  EXPECT_EQ(volume->losses().size(), 1U);
+  std::shared_ptr<File> file;
+  ASSERT_OK(volume->files().Open("/w.log", &file));
+  std::string part(5000, '\0');
+  Slice read;
+  EXPECT_ERROR(volume->reader().Read(file.get(), 0, part.size(), &read, part.data()),
+               "lost-content");
+  file.reset();
   ASSERT_OK(volume->Close());
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
