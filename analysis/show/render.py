@@ -103,7 +103,11 @@ def to_json(comparison: Comparison) -> str:
             for group, differences in comparison.differences.items()
         },
         "noise_floors": [
-            {"metric": floor.metric, "floor": compare_columns.finite(floor.floor), "twins": floor.twins}
+            {
+                "metric": floor.metric,
+                "floor": compare_columns.finite(floor.floor),
+                "twins": floor.twins,
+            }
             for floor in comparison.floors.values()
         ],
         "drift": [

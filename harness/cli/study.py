@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         default="",
         metavar="model:NAME",
-        help="run level zlfs here, without a rig and root, on this modelled drive (docs/studies.md)",
+        help="run level zlfs here, without a rig or root, on a modelled drive (docs/studies.md)",
     )
     parser.add_argument(
         "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"

@@ -116,7 +116,7 @@ class Recording:
         return history
 
     def _continued(self) -> WriteHistory:
-        """Return the history of the device, with a gap if commands of others or of runs are lost."""
+        """Return the history of the device, with a gap if commands are missing in it."""
         boot, count = self._host.boot_id(), self._host.write_count(self._name)
         if not self._file.exists():
             return WriteHistory((), boot, count, gap="", recording=False)

@@ -14,7 +14,9 @@ constexpr std::size_t kReadThreads = 15;
 }  // namespace
 
 FileReader::FileReader(VolumeState* state)
-    : state_(state), pool_(kReadThreads), pins_(state->device->geometry().zone_count) {}
+    : state_(state),
+      pool_(kReadThreads),
+      pins_(std::make_shared<ZonePins>(state->device->geometry().zone_count)) {}
 
 std::uint64_t FileReader::Size(File* file) {
   const std::lock_guard tail(file->tail_mutex);
@@ -29,17 +31,8 @@ std::shared_ptr<const ExtentMap> FileReader::Map(File* file) {
   }
   const std::lock_guard lock(state_->mutex);
   const std::lock_guard map_lock(file->map_mutex);
-  auto map = std::make_shared<ExtentMap>();
-  map->extents = file->extents;
-  for (const Extent& extent : file->extents) {
-    map->starts.push_back(map->size);
-    map->size += extent.length;
-    std::shared_ptr<const void> pin = pins_[extent.zone].lock();
-    if (pin == nullptr) pins_[extent.zone] = pin = std::make_shared<char>();
-    map->pins.push_back(std::move(pin));
-  }
-  file->map = map;
-  return map;
+  file->map = std::make_shared<const ExtentMap>(file->extents, pins_);
+  return file->map;
 }
 
 IOStatus FileReader::Read(File* file, std::uint64_t offset, std::size_t size, Slice* read,

@@ -31,13 +31,14 @@ class FileReader {
   std::shared_ptr<const ExtentMap> Map(File* file);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
   // Whether a map pins the zone. Requires the state mutex.
-  bool Pinned(std::uint32_t zone) const { return !pins_[zone].expired(); }
+  bool Pinned(std::uint32_t zone) const {
+    return (*pins_)[zone].load(std::memory_order_acquire) != 0;
+  }
 
  private:
   VolumeState* const state_;
   ReadPool pool_;
-  // Per zone; expired if no map uses it. Guarded by the state mutex.
-  std::vector<std::weak_ptr<const void>> pins_;
+  const std::shared_ptr<ZonePins> pins_;  // rise with the state mutex held
 };
 
 }  // namespace zlfs

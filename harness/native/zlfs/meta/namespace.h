@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,12 +38,32 @@ inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
   return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
 }
 
+// Per zone: extents in the maps of readers. A zone with one is not reset.
+using ZonePins = std::vector<std::atomic<std::uint32_t>>;
+
 // An immutable snapshot of a file's extents. A reader holds it during a read.
 struct ExtentMap {
-  std::vector<Extent> extents;
+  ExtentMap(std::vector<Extent> of, std::shared_ptr<ZonePins> zones)
+      : extents(std::move(of)), pins(std::move(zones)) {
+    for (const Extent& extent : extents) {
+      starts.push_back(size);
+      size += extent.length;
+      (*pins)[extent.zone].fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  ExtentMap(const ExtentMap&) = delete;
+  ExtentMap& operator=(const ExtentMap&) = delete;
+  // Reads end before a reset that sees the zone without a pin.
+  ~ExtentMap() {
+    for (const Extent& extent : extents) {
+      (*pins)[extent.zone].fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  const std::vector<Extent> extents;
   std::vector<std::uint64_t> starts;  // file offset of each extent
   std::uint64_t size = 0;
-  std::vector<std::shared_ptr<const void>> pins;  // prevent a reset of its zones
+  const std::shared_ptr<ZonePins> pins;
 };
 
 // Size of a writer's buffer: large enough to amortize the cost of device commands, small enough for
