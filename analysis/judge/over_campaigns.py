@@ -86,9 +86,6 @@ def _pooled(rows: Mapping[str, Row], stratum: str, pool: Pool, speeds: Mapping[s
         floor=floor,
         steady=("", ""),
         shown=None,
-        claim=None,
-        expect=None,
-        p_holm=None,
     )
 
 

@@ -33,7 +33,6 @@ _SILENT = {
     Verdict.TIMING_DEPENDENT: "the bytes depend on the guest's speed",
     Verdict.NOTHING: "nothing to compare",
     Verdict.TOO_FEW: "too few runs",
-    Verdict.SKIPPED: "skipped",
 }
 
 

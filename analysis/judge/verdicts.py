@@ -20,7 +20,6 @@ class Verdict(StrEnum):
     NOTHING = "nothing to compare"
     TOO_FEW = "too few"
     DESCRIPTIVE = "descriptive"
-    SKIPPED = "skipped"
 
     @property
     def differs(self) -> bool:
