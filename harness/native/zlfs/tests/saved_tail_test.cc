@@ -98,6 +98,11 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
     device_ = std::move(killed);
   }
 
+  void Kill(Log* log) {
+    log->file.reset();
+    Kill(std::move(log->volume));
+  }
+
   std::unique_ptr<ZonedDevice> Opened(std::shared_ptr<EmulatedDevice> device) const {
     return std::make_unique<HookedDevice>(std::move(device), identity_, [] {});
   }
@@ -351,7 +356,7 @@ TEST_P(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
 TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   Log killed = MakeLog();
   killed.AppendAndSave(400);
-  Kill(std::move(killed.volume));
+  Kill(&killed);
   // It stays there, however often the database is opened and killed.
   for (int kill = 0; kill < 3; ++kill) {
     EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), Content(3, 0, 400));
@@ -371,7 +376,7 @@ TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
 TEST_P(SavedTailTest, ACloseWritesTheTailThatAKillLeft) {
   Log killed = MakeLog();
   killed.AppendAndSave(400);
-  Kill(std::move(killed.volume));
+  Kill(&killed);
   ASSERT_OK(Mount()->Close());
   EXPECT_EQ(ReadWhole(MountKilled(true).get(), "/1.log"), killed.content);
 }
@@ -380,7 +385,7 @@ TEST_P(SavedTailTest, ATailThatCannotBeReadIsNotDropped) {
   Log killed = MakeLog();
   killed.AppendAndSave(400);
   const std::string file = FileOf(killed.file->id);
-  Kill(std::move(killed.volume));
+  Kill(&killed);
   std::filesystem::rename(file, folder_ + "/moved");
   std::filesystem::create_directory(file);  // a read of it fails
   std::unique_ptr<Volume> volume;
@@ -398,11 +403,12 @@ TEST_P(SavedTailTest, AWalWhoseZoneCannotBeReadForAMomentKeepsItsPieces) {
   ASSERT_OK(killed.volume->writer().Sync(killed.file.get()));
   const std::uint32_t zone = killed.file->extents.back().zone;
   // A later WAL fills the zone. Its pieces in the next zone have higher numbers.
-  const auto other = Create(killed.volume.get(), "/2.log", FileKind::kLog, LogPlacement());
+  auto other = Create(killed.volume.get(), "/2.log", FileKind::kLog, LogPlacement());
   ASSERT_OK(killed.volume->writer().Append(other.get(), Content(2, 0, 3 << 19)));
   ASSERT_OK(killed.volume->writer().Sync(other.get()));
   ASSERT_NE(other->extents.back().zone, zone);
-  Kill(std::move(killed.volume));
+  other.reset();
+  Kill(&killed);
   EmulatedFaults::BreakZone(*device_, zone, ZoneCondition::kOffline);
   {
     const auto volume = Mount();
@@ -417,13 +423,12 @@ TEST_P(SavedTailTest, AWalWhoseZoneCannotBeReadForAMomentKeepsItsPieces) {
 }
 
 TEST_P(SavedTailTest, AFolderWithoutTailsIsRemoved) {
-  Log log = MakeLog();
-  log.AppendAndSave(400);
-  ASSERT_OK(log.volume->Close());
+  {
+    Log log = MakeLog();
+    log.AppendAndSave(400);
+  }
   EXPECT_FALSE(std::filesystem::is_empty(folder_));  // its WAL was not closed
-  log.volume = Mount();
-  ASSERT_OK(log.volume->files().Delete("/1.log"));
-  ASSERT_OK(log.volume->Close());
+  ASSERT_OK(Mount()->files().Delete("/1.log"));
   Mount();
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
