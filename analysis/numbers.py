@@ -9,6 +9,11 @@ DASH = "-"
 _SMALL, _LARGE = 1e-3, 1000
 
 
+def finite(value: float | None) -> float | None:
+    """Return null for infinity and NaN, which JSON cannot hold."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def human(value: float | None, unit: str) -> str:
     """Format a value with its unit; None is a dash.
 

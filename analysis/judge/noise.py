@@ -64,10 +64,10 @@ def _device_alone(run: RunRecord) -> str:
 
     The planner makes a variant of such a level for each further device of a host.
     """
-    level, device = LEVELS.get(run.spec.level), run.spec.conventional
-    if level is None or level.takes_database or level.uses_zoned or device is None:
+    level = LEVELS.get(run.spec.level)
+    if level is None or not level.measures_conventional:
         return ""
-    return device.identity.key
+    return level.main_device(run.spec.device, run.spec.conventional).identity.key
 
 
 def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:

@@ -6,7 +6,6 @@ and the summary for pull requests.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -102,11 +101,6 @@ def _power_notes(row: Row) -> tuple[str, ...]:
     return (f"detectable: {share(smallest)}",)
 
 
-def finite(value: float | None) -> float | None:
-    """Return null for infinity, which JSON cannot hold."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 COLUMNS = (
     Column("metric", lambda row: row.metric, lambda row: row.metric, "metric", rank=1),
     Column("unit", lambda row: row.info.unit),
@@ -136,7 +130,7 @@ COLUMNS = (
     Column("is_ratio", lambda row: row.estimate.is_ratio),
     Column(
         "center",
-        lambda row: finite(row.estimate.center),
+        lambda row: numbers.finite(row.estimate.center),
         ratio,
         "ratio",
         "ratio",
@@ -145,14 +139,14 @@ COLUMNS = (
     ),
     Column(
         "low",
-        lambda row: finite(row.estimate.low),
+        lambda row: numbers.finite(row.estimate.low),
         interval,
         f"{100 * stats.CONFIDENCE:.0f} % interval",
         "in",
         rank=4,
         is_number=True,
     ),
-    Column("high", lambda row: finite(row.estimate.high)),
+    Column("high", lambda row: numbers.finite(row.estimate.high)),
     Column("p_value", lambda row: row.estimate.p_value),
     Column("p_holm", lambda row: row.p_holm),
     Column("n_baseline", lambda row: row.estimate.n_base),
@@ -165,10 +159,10 @@ COLUMNS = (
     Column("expect", lambda row: row.expect),
     Column("steady_baseline", lambda row: row.steady[0]),
     Column("steady_level", lambda row: row.steady[1]),
-    Column("noise_floor", lambda row: finite(row.floor)),
+    Column("noise_floor", lambda row: numbers.finite(row.floor)),
     Column("detectable", lambda row: power.detectable(row.estimate, row.floor)),
-    Column("error", lambda row: finite(row.estimate.error)),
-    Column("df", lambda row: finite(row.estimate.df)),
+    Column("error", lambda row: numbers.finite(row.estimate.error)),
+    Column("df", lambda row: numbers.finite(row.estimate.df)),
     Column("between_cells", lambda row: row.estimate.between_cells),
     Column("notes", lambda row: "; ".join(row.notes), notes, "notes", rank=_LAST),
 )

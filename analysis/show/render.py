@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
+from analysis import numbers
 from analysis.judge import power, wording
 from analysis.judge.cells import REPORTED_STATUSES, CellStatus
 from analysis.judge.compare import Comparison, watermark
@@ -105,7 +106,7 @@ def to_json(comparison: Comparison) -> str:
         "noise_floors": [
             {
                 "metric": floor.metric,
-                "floor": compare_columns.finite(floor.floor),
+                "floor": numbers.finite(floor.floor),
                 "twins": floor.twins,
             }
             for floor in comparison.floors.values()
@@ -113,8 +114,8 @@ def to_json(comparison: Comparison) -> str:
         "drift": [
             encode(drift)
             | {
-                "low": compare_columns.finite(drift.low),
-                "high": compare_columns.finite(drift.high),
+                "low": numbers.finite(drift.low),
+                "high": numbers.finite(drift.high),
                 "shown": drift.shown,
             }
             for drift in comparison.drifts

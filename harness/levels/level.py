@@ -263,6 +263,11 @@ class Level(ABC):
         chosen = options.get(self.active_option) if self.active_option else None
         return min([*limits, *([int(chosen)] if chosen else [])], default=None)
 
+    @property
+    def measures_conventional(self) -> bool:
+        """Whether the level measures a conventional device alone, without a database."""
+        return not self.takes_database and not self.uses_zoned
+
     def main_device(self, zoned: Device, conventional: Device | None) -> Device:
         """Return the device that holds the level's data, of the two that it was given."""
         return zoned if self.uses_zoned or conventional is None else conventional

@@ -50,8 +50,9 @@ def restore(host: Host, paths: Paths) -> None:
     if not paths.schedulers.exists():
         return
     saved = read_json(paths.schedulers)
-    for name, scheduler in saved.get("schedulers", {}).items():
-        if saved["boot_id"] == host.boot_id() and host.sysfs.block(name).is_dir():
+    of_this_boot = saved["schedulers"] if saved.get("boot_id") == host.boot_id() else {}
+    for name, scheduler in of_this_boot.items():
+        if host.sysfs.block(name).is_dir():
             with suppress(HostError):  # another device has the name, or the module is gone
                 host.sysfs.set_scheduler(name, scheduler)
     paths.schedulers.unlink()

@@ -67,7 +67,7 @@ def check_level(level: str, workload: AnyWorkload) -> None:
 def device_of(level: str, inspection: Inspection) -> Device:
     """Return the device that a level uses: the zoned one, or the companion of a bare level."""
     module = levels.LEVELS.get(level)
-    bare = module is not None and not module.takes_database and not module.uses_zoned
+    bare = module is not None and module.measures_conventional
     return inspection.conventional if bare and inspection.conventional else inspection.device
 
 

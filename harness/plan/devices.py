@@ -61,7 +61,7 @@ def side_by_side(
     """
     yield level, inspection
     module = levels.LEVELS[level.name]
-    if module.takes_database or module.uses_zoned:
+    if not module.measures_conventional:
         return
     for number, other in enumerate(inspection.more_conventional, start=2):
         _require_allowed(other)

@@ -75,8 +75,7 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
 
   // A mount of the device as a kill would leave it, with the tails of the folder.
   std::unique_ptr<Volume> MountKilled(bool lost_power = false) {
-    std::unique_ptr<EmulatedDevice> killed;
-    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed-" + std::to_string(++clones_), &killed));
+    std::unique_ptr<EmulatedDevice> killed = Clone();
     if (lost_power) EmulatedFaults::PowerLoss(*killed, {});
     // The original goes on to use its folder.
     const std::string copy = folder_ + "-killed";
@@ -88,8 +87,7 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
   }
   // Ends the process of a volume: nothing that it does when it is closed happens.
   void Kill(std::unique_ptr<Volume> volume) {
-    std::unique_ptr<EmulatedDevice> killed;
-    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed-" + std::to_string(++clones_), &killed));
+    std::unique_ptr<EmulatedDevice> killed = Clone();
     const std::string copy = folder_ + "-killed";
     std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
     volume.reset();
@@ -103,6 +101,11 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
     Kill(std::move(log->volume));
   }
 
+  std::unique_ptr<EmulatedDevice> Clone() {
+    std::unique_ptr<EmulatedDevice> clone;
+    EXPECT_OK(EmulatedFaults::Clone(*device_, "killed-" + std::to_string(++clones_), &clone));
+    return clone;
+  }
   std::unique_ptr<ZonedDevice> Opened(std::shared_ptr<EmulatedDevice> device) const {
     return std::make_unique<HookedDevice>(std::move(device), identity_, [] {});
   }
