@@ -25,10 +25,14 @@ _UNUSABLE = (Verdict.NOT_A_RESULT, Verdict.TOO_FEW)
 
 @dataclass(frozen=True, slots=True)
 class EarlierSpread:
-    """What an earlier campaign knows about a metric of a level: its estimate and noise floor."""
+    """What an earlier campaign knows about a metric of a level: its estimate and noise floor.
+
+    ``label`` is the level with its stratum.
+    """
 
     metric: str
     level: str
+    label: str
     estimate: Estimate
     floor: float
 
@@ -69,7 +73,7 @@ def spreads_of(earlier: Pool, metrics: Sequence[str], levels: Sequence[str]) -> 
     # An earlier campaign may be unfair as a comparison. Its runs have a spread nevertheless.
     rows = compare(earlier, metrics=wanted, different_code=True).rows
     return [
-        EarlierSpread(row.metric, wording.level(row), row.estimate, row.floor)
+        EarlierSpread(row.metric, row.level, wording.level(row), row.estimate, row.floor)
         for row in rows
         if row.level in levels and row.verdict not in _UNUSABLE and row.estimate.error is not None
     ]
@@ -84,9 +88,10 @@ def spreads_in(
     return [
         EarlierSpread(
             row["metric"],
+            row["level"],
             wording.level_in(row["level"], row["stratum"]),
             _estimate(row),
-            float(row["noise_floor"]),
+            float(row["noise_floor"] or "inf"),
         )
         for row in rows
         if row["question"] == question
@@ -123,8 +128,7 @@ def _finds(spread: EarlierSpread, repetitions: int) -> float | None:
     found = spread.estimate
     if found.error is None or not found.is_ratio or repetitions <= 1:
         return None
-    per_run = max(0.0, found.error**2 - found.between_cells) * found.n
-    error = math.sqrt(per_run / repetitions + found.between_cells)
+    error = math.sqrt(power.spread_of_a_run(found) ** 2 / repetitions + found.between_cells)
     paired = found.method is Method.PAIRED
     df = float(repetitions - 1 if paired else 2 * repetitions - 2)
     if found.between_cells and found.df is not None:
@@ -147,7 +151,7 @@ def lines(
     for one in found:
         finds = "unknown" if one.finds is None else wording.share(one.finds)
         text.append(
-            f"  {one.spread.metric}, {one.spread.level}: {finds}; "
+            f"  {one.spread.metric}, {one.spread.label}: {finds}; "
             f"{_needed(one, repetitions, effect, seconds)}"
         )
     return text

@@ -44,11 +44,11 @@ def compare_over(whole: Comparison) -> Comparison:
 
 def _split(stratum: str, pool: Pool) -> tuple[str, str]:
     """Return the campaign of a stratum, and the stratum without it."""
+    parts = stratum.split(", ")
     for campaign in pool.campaigns:
         part = f"campaign {campaign.label}"
-        if stratum == part or f", {part}" in stratum or stratum.startswith(f"{part}, "):
-            rest = [text for text in stratum.split(", ") if text != part]
-            return campaign.label, ", ".join(rest)
+        if part in parts:
+            return campaign.label, ", ".join(text for text in parts if text != part)
     return "", stratum
 
 

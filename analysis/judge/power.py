@@ -49,19 +49,27 @@ def detectable(found: Estimate, floor: float = 0.0) -> float | None:
     return math.expm1(min(shift, 50.0))
 
 
+def spread_of_a_run(found: Estimate) -> float:
+    """Return the spread of one within-block log ratio, which repetitions average.
+
+    n is the harmonic mean of both sides: with Welch's t they can differ.
+    """
+    n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
+    return math.sqrt(max(0.0, (found.error or 0.0) ** 2 - found.between_cells) * n)
+
+
 def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | None:
     """Return the smallest n with which a relative difference of ``effect`` is shown with POWER.
 
-    The spread of one within-block log ratio is s = error·√n. For Welch's t, n is the harmonic mean
-    of both sides, with 2n - 2 degrees of freedom. None if the spread is not known, the effect is
+    The spread of one within-block log ratio is s = error·√n. Welch's t has 2n - 2 degrees of
+    freedom. None if the spread is not known, the effect is
     within the noise floor, or n would exceed MOST_REPETITIONS.
     """
     if found.error is None or not found.is_ratio or effect <= floor:
         return None
     cells = found.between_cells  # more repetitions do not reduce it
     paired = found.method is Method.PAIRED
-    n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
-    spread = math.sqrt(max(0.0, found.error**2 - cells) * n)
+    spread = spread_of_a_run(found)
     wanted = math.log1p(effect) - math.log1p(floor)
 
     def enough(n: int) -> bool:

@@ -113,12 +113,12 @@ def judge_row(
     )
     shown = None
     if percentiles.per_myriad(info.name) is not None:
-        left_whole, right_whole = base.once(_histogram, phase), level.once(_histogram, phase)
-        shown = (
-            percentiles.percentile(left_whole, info.name),
-            percentiles.percentile(right_whole, info.name),
-        )
-        notes = (*notes, _STATISTIC)
+        intended = percentiles.is_intended(info.name)
+        wholes = [side.once(_histogram, phase, intended) for side in (base, level)]
+        left_merged, right_merged = (percentiles.percentile(one, info.name) for one in wholes)
+        if left_merged is not None and right_merged is not None:  # else the mean of each run's own
+            shown = (left_merged, right_merged)
+            notes = (*notes, _STATISTIC)
     return Row(
         key,
         info,
@@ -160,8 +160,8 @@ def _steady(side: Side, phase: str) -> str:
     return next(found, "")
 
 
-def _histogram(side: Side, phase: str) -> histogram.Histogram | None:
-    return percentiles.together(side.ok, phase)
+def _histogram(side: Side, phase: str, intended: bool) -> histogram.Histogram | None:
+    return percentiles.together(side.ok, phase, intended=intended)
 
 
 def _warned(side: Side, phase: str) -> Counter[str]:

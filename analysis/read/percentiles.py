@@ -13,7 +13,8 @@ from analysis.read.load import RunRecord, corrupt
 from harness.tools import histogram
 from harness.tools.histogram import Histogram
 
-_NAME = re.compile(r"latency_p(\d+(?:_\d+)?)")
+_INTENDED = "intended"
+_NAME = re.compile(rf"(?:{_INTENDED}_)?latency_p(\d+(?:_\d+)?)")
 
 
 def per_myriad(name: str) -> int | None:
@@ -31,8 +32,15 @@ def percentile(whole: Histogram | None, name: str) -> float | None:
     return histogram.quantile(whole, wanted) if whole and wanted is not None else None
 
 
-def together(runs: Sequence[RunRecord], phase: str) -> Histogram | None:
+def is_intended(name: str) -> bool:
+    """Return whether a latency counts from the intended start of each operation."""
+    return name.startswith(f"{_INTENDED}_")
+
+
+def together(runs: Sequence[RunRecord], phase: str, *, intended: bool = False) -> Histogram | None:
     """Return the merged histogram of a phase's operations in all runs.
+
+    An open loop has two histograms of each operation: from its start, and from its intended start.
 
     None if a run has no histogram, or if all are empty.
 
@@ -41,19 +49,24 @@ def together(runs: Sequence[RunRecord], phase: str) -> Histogram | None:
     """
     parts = []
     for run in runs:
-        own = _histograms(run.path, phase)
+        own = _histograms(run.path, phase, intended=intended)
         if not own:
             return None
         parts += [on_model_clock(part, run.result.device.dilation) for part in own]
     return histogram.merge(parts)
 
 
-def _histograms(folder: Path, phase: str) -> list[Histogram]:
+def _histograms(folder: Path, phase: str, *, intended: bool) -> list[Histogram]:
     try:
         paths = sorted((folder / "histograms").iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-    own = [path for path in paths if fnmatchcase(path.name, f"{phase}.*.json")]
+    own = [
+        path
+        for path in paths
+        if fnmatchcase(path.name, f"{phase}.*.json")
+        and path.stem.endswith(f"-{_INTENDED}") is intended
+    ]
     try:
         return [json.loads(path.read_text(encoding="utf-8")) for path in own]
     except ValueError:

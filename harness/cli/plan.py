@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.cli import power
 from harness.cli.output import add_format, add_repeatable, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.store.spec import Bytes, Inspection, Plan
@@ -16,11 +16,6 @@ from harness.store.spec import Bytes, Inspection, Plan
 if TYPE_CHECKING:
     from harness.plan.endurance import Wear
     from harness.plan.study_models import Study
-
-_ROOT = Path(__file__).parents[2]
-_EXAMPLE = _ROOT / "results" / "example.tar.xz"
-# The README's campaign is too large for the repository; this has the numbers of its comparison.
-_FIRST_STUDY = _ROOT / "docs" / "figures" / "first-study.csv"
 
 SUMMARY = "validate a study, expand it into runs, predict bytes and time"
 GROUP = "users"
@@ -37,9 +32,11 @@ examples:
   zonelab plan finish-thresholds --for-rig
   zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
   zonelab plan integration-levels --inspection lab1=lab1.json --check --earlier results/first
+  zonelab plan integration-levels --inspection lab1=lab1.json --repetitions find:2% --check
 
 The output ends with the smallest differences that the study can find. They are estimated from the
 runs of --earlier, or of the README's campaign or the shipped example if it has the same question.
+--repetitions find:2% plans as many as every claim needs to show 2 %, at least the study's.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -95,7 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--levels", metavar="A,B", help="only these levels of the study")
     parser.add_argument(
-        "--repetitions", type=int, metavar="N", help="number of repetitions (default: the study's)"
+        "--repetitions",
+        metavar="N|find:PCT",
+        help="number of repetitions, or as many as show PCT percent (default: the study's)",
     )
     add_repeatable(
         parser,
@@ -193,7 +192,8 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
 
     if arguments.study is None:
         raise UsageError("no study named", hint=load.nearest("", load.names("studies", configs)))
-    settings = _settings(arguments)
+    wanted = power.wanted(arguments)
+    settings = _settings(arguments, wanted.repetitions)
     study, workload = load.load_study(arguments.study, configs, settings)
     study = media.resolved(study, configs)
     if arguments.levels is not None:
@@ -202,6 +202,42 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         lines = [for_rig(study)] if arguments.for_rig else study.rigs
         print("".join(f"{line}\n" for line in lines), end="")
         return ExitCode.OK
+    hosts = _hosts(arguments)
+    campaign = campaign_name(arguments.campaign, study.name)
+    _require_alike(hosts, arguments, campaign)
+    part = expand(study, workload, hosts, campaign, arguments.rig)
+    if wanted.raised:
+        more = power.enough(part, wanted.effect, study.repetitions, arguments.earlier)
+        study = study.model_copy(update={"repetitions": more})
+        part = expand(study, workload, hosts, campaign, arguments.rig)
+    check_programs(part, installed=not arguments.check)
+    plan = join(part, arguments.results)
+    wear = _wear(arguments, part)
+    check_campaign(plan, hosts, arguments.results)
+    if arguments.format == "json":
+        sys.stdout.write(dumps(plan))
+    elif arguments.format == "csv":
+        print_records(show.records(plan), "csv")
+    else:
+        own = part_of(study, arguments.rig) if arguments.rig else study
+        cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
+        sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
+        sys.stdout.write("".join(drive.line for drive in wear))
+        lines = power.lines(part, wanted.effect, study.repetitions, arguments.earlier)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    if arguments.check:
+        return ExitCode.OK
+    _require_endurance(arguments, wear, campaign)
+    fresh = save(plan, hosts, arguments.results, portable(sys.argv, Path.cwd()))
+    folder = arguments.results / campaign
+    print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _hosts(arguments: argparse.Namespace) -> list[tuple[str, Inspection]]:
+    """Return the inspected hosts to plan for: at least one, each once."""
+    from harness.plan import load  # noqa: PLC0415
+
     if not arguments.inspection:
         raise UsageError(
             "--inspection HOST=FILE.json is missing: there is no device to plan for",
@@ -217,93 +253,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
             hint="plan one rig after the other into the same --campaign",
             code="inspection",
         )
-    campaign = campaign_name(arguments.campaign, study.name)
-    _require_alike(hosts, arguments, campaign)
-    part = expand(study, workload, hosts, campaign, arguments.rig)
-    check_programs(part, installed=not arguments.check)
-    plan = join(part, arguments.results)
-    wear = _wear(arguments, part)
-    check_campaign(plan, hosts, arguments.results)
-    if arguments.format == "json":
-        sys.stdout.write(dumps(plan))
-    elif arguments.format == "csv":
-        print_records(show.records(plan), "csv")
-    else:
-        own = part_of(study, arguments.rig) if arguments.rig else study
-        cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
-        sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
-        sys.stdout.write("".join(drive.line for drive in wear))
-        lines = _power(arguments, part, study.repetitions)
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-    if arguments.check:
-        return ExitCode.OK
-    _require_endurance(arguments, wear, campaign)
-    fresh = save(plan, hosts, arguments.results, portable(sys.argv, Path.cwd()))
-    folder = arguments.results / campaign
-    print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
-    return ExitCode.OK
-
-
-def _power(arguments: argparse.Namespace, plan: Plan, repetitions: int) -> list[str]:
-    """Return what the study can find by the spread of earlier runs; empty without such runs."""
-    if not 0 < arguments.effect < float("inf"):
-        raise UsageError(
-            f"--effect {arguments.effect:g} is not a percentage above 0", hint="for example 5"
-        )
-    metrics = tuple(claim.metric for claim in plan.claims) or plan.metrics
-    levels = tuple(sorted({run.row for host in plan.hosts for run in host.runs}))
-    longest = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
-    effect, seconds = arguments.effect / 100, longest / max(1, repetitions)
-    lines: tuple[str, ...] = ()
-    shipped = [file for file in (_FIRST_STUDY, _EXAMPLE) if file.is_file()]
-    for earlier in [arguments.earlier] if arguments.earlier else shipped:
-        lines = lines or _forecast(
-            str(earlier),
-            "" if arguments.earlier else plan.question,
-            metrics=metrics,
-            levels=levels,
-            repetitions=repetitions,
-            effect=effect,
-            seconds=seconds,
-        )
-    if not lines and arguments.earlier:
-        return [
-            f"{arguments.earlier} has no spread of these metrics and levels: the power is unknown"
-        ]
-    return list(lines)
-
-
-@cache
-def _forecast(
-    earlier: str,
-    question: str,
-    *,
-    metrics: tuple[str, ...],
-    levels: tuple[str, ...],
-    repetitions: int,
-    effect: float,
-    seconds: float,
-) -> tuple[str, ...]:
-    """Return the power by the runs or numbers of a campaign; empty if it has another question.
-
-    A later release can give a study of the same name another workload, and another question.
-    """
-    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.read.load import load_pool  # noqa: PLC0415
-    from harness.store import bundle  # noqa: PLC0415
-
-    if question and earlier == str(_FIRST_STUDY):
-        name = str(_FIRST_STUDY.relative_to(_ROOT))
-        spreads = forecast.spreads_in(_FIRST_STUDY, question, metrics, levels)
-    else:
-        with bundle.opened(earlier) as campaign:
-            pool = load_pool([campaign.root])
-            if question not in ("", pool.first.plan.question):
-                return ()
-            spreads = forecast.spreads_of(pool, metrics, levels)
-        name = pool.first.plan.campaign
-    found = forecast.forecast(spreads, repetitions, effect)
-    return tuple(forecast.lines(found, name, repetitions, effect, seconds))
+    return hosts
 
 
 def _require_alike(
@@ -354,7 +304,7 @@ def _require_endurance(arguments: argparse.Namespace, wear: Sequence[Wear], camp
         require_allowed(wear, parse_share(arguments.endurance_limit))
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+def _settings(arguments: argparse.Namespace, repetitions: int | None) -> dict[str, Any]:
     from harness.plan.yaml_files import parse_yaml  # noqa: PLC0415
 
     settings: dict[str, Any] = {}
@@ -367,6 +317,6 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
                 code="setting",
             )
         settings[field] = parse_yaml(value, f"the value of --set {field}")
-    if arguments.repetitions is not None:
-        settings["repetitions"] = arguments.repetitions
+    if repetitions is not None:
+        settings["repetitions"] = repetitions
     return settings

@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"
     )
     parser.add_argument("--levels", default="", metavar="A,B", help="only these levels")
-    parser.add_argument("--repetitions", default="", metavar="N", help="instead of the study's")
+    parser.add_argument(
+        "--repetitions", default="", metavar="N|find:PCT", help="instead of the study's"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -175,7 +177,8 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     if not slower:
         return ExitCode.OK
     # A repetition is a block, which one machine runs. More machines run more in the same time.
-    planned = int(variables["repetitions"] or study.repetitions)
+    given = variables["repetitions"]
+    planned = int(given) if given.isdigit() else study.repetitions
     repetitions = min(planned, max(rig.hosts for rig in slower))
     campaign = variables["campaign"]
     slow = f"{campaign}-{model.SLOW}"

@@ -139,3 +139,55 @@ def test_a_campaign_without_the_metric_is_named(planner: Planner, tmp_path: Path
     folder = write_campaign(tmp_path / "other", levels=("f2fs", "other"), series=False)
     assert planner("integration-levels", "--check", "--earlier", str(folder)) == 0
     assert "the power is unknown" in planner.out
+
+
+def test_as_many_repetitions_as_a_difference_needs(planner: Planner, tmp_path: Path) -> None:
+    folder = _earlier(tmp_path / "first", 0.03)
+    claim = (
+        f"claims=[{{id: a, metric: {WRITTEN}, level: zlfs, baseline: {EXT4}, expect: different}}]"
+    )
+    words = ("integration-levels", "--earlier", str(folder), "--set", claim)
+    (spread,) = forecast.spreads_of(load_pool([folder]), [WRITTEN], ["zlfs"])
+    needed = {share: forecast.forecast([spread], 4, share)[0].needed for share in (0.04, 0.2)}
+    assert needed[0.04] is not None
+    assert needed[0.04] > 4
+    # It never takes repetitions away, and it plans none for what no number shows.
+    assert needed[0.2] is not None
+    assert needed[0.2] < 4
+    for share in ("20%", "0.5%"):
+        assert planner(*words, "--repetitions", f"find:{share}", "--check") == 0
+        assert "what 4 repetitions can find" in planner.out
+    assert planner(*words, "--repetitions", "find:4%") == 0
+    planned = {run.repetition for host in planner.plan().hosts for run in host.runs}
+    assert planned == {*range(1, needed[0.04] + 1)}
+    assert f"4 % needs {needed[0.04]}\n" in planner.out
+
+
+@pytest.mark.parametrize("text", ["find:", "find:0%", "find:many", "2%", "x2", "3find:2%"])
+def test_repetitions_are_a_number_or_a_difference(planner: Planner, text: str) -> None:
+    assert "is neither a number nor find:PCT" in planner.refused(
+        "integration-levels", f"--repetitions={text}"
+    )
+
+
+def test_a_difference_needs_an_earlier_campaign(planner: Planner, tmp_path: Path) -> None:
+    other = write_campaign(tmp_path / "other", levels=("f2fs", "other"), series=False)
+    words = ("integration-levels", "--repetitions", "find:2%")
+    assert "has no spread of this study's claims" in planner.refused(
+        *words, "--earlier", str(other)
+    )
+    assert "no shipped campaign" in planner.refused(*words, "--set", "question=Another one?")
+
+
+def test_sides_of_different_size_find_what_they_need() -> None:
+    """``find`` and ``needs`` of one forecast agree, also where one side has more runs."""
+    found = stats.Estimate(
+        is_ratio=True, center=1.1, low=1.0, high=1.2, p_value=0.01, n_base=20, n_level=3,
+        method=stats.Method.WELCH, base_mean=1.0, mean=1.1, error=0.02, df=5.0,
+    )  # fmt: skip
+    spread = forecast.EarlierSpread(WRITTEN, "zlfs", "zlfs", found, 0.01)
+    for repetitions in (5, 10, 40):
+        (one,) = forecast.forecast([spread], repetitions, 0.05)
+        assert one.finds is not None
+        (again,) = forecast.forecast([spread], repetitions, one.finds * 1.0001)
+        assert again.needed == repetitions

@@ -214,3 +214,17 @@ def test_a_campaign_whose_sides_are_not_comparable_is_left_out(tmp_path: Path) -
     )
     assert row.estimate.n == 2
     assert "c2: not comparable" in row.notes
+
+
+@pytest.mark.parametrize("names", [("main", "main2"), ("x-slow", "x")])
+def test_a_name_that_begins_another_is_another_campaign(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    def sizes(folder: Path) -> Path:
+        factors = ({"block_size": 4}, {"block_size": 8})  # sorts before the campaign
+        return write_campaign(folder, levels=(EXT4, "f2fs"), factors=factors, series=False)
+
+    pool = load_pool([sizes(tmp_path / name) for name in names])
+    rows = compare_over(compare(pool, contrast="level", metrics=[WRITTEN])).rows
+    assert [row.stratum for row in rows] == ["block_size 4", "block_size 8"]
+    assert not any("no row" in note for row in rows for note in row.notes)

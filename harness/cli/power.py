@@ -1,0 +1,157 @@
+"""What a planned study can find, and how many repetitions a wanted difference needs.
+
+Both come from the spread of an earlier campaign's runs. Without ``--earlier`` this is the README's
+campaign or the shipped example, if it has the study's question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import ConfigError, UsageError
+from harness.quantities import parse_share
+from harness.store.spec import Plan
+
+if TYPE_CHECKING:
+    from analysis.judge.forecast import EarlierSpread
+
+FIND = "find:"
+# A study has at most so many repetitions.
+MOST = 99
+_ROOT = Path(__file__).parents[2]
+_EXAMPLE = _ROOT / "results" / "example.tar.xz"
+# The README's campaign is too large for the repository; this has the numbers of its comparison.
+_FIRST_STUDY = _ROOT / "docs" / "figures" / "first-study.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What ``--repetitions`` and ``--effect`` ask for.
+
+    Attributes:
+        repetitions: a number; None: the study's, or as many as ``effect`` needs.
+        effect: the relative difference that the study should show.
+        raised: whether ``effect`` decides the number of repetitions.
+    """
+
+    repetitions: int | None
+    effect: float
+    raised: bool
+
+
+def wanted(arguments: argparse.Namespace) -> Wanted:
+    """Read ``--repetitions N|find:PCT`` and ``--effect PCT``.
+
+    Raises:
+        UsageError: one of them is neither.
+    """
+    if not 0 < arguments.effect < math.inf:
+        raise UsageError(
+            f"--effect {arguments.effect:g} is not a percentage above 0", hint="for example 5"
+        )
+    text = arguments.repetitions
+    if text is None:
+        return Wanted(None, arguments.effect / 100, raised=False)
+    number, found, share = text.partition(FIND)
+    if found and not number:
+        return Wanted(None, _share(text, share), raised=True)
+    try:
+        return Wanted(int(text), arguments.effect / 100, raised=False)
+    except ValueError:
+        raise _unreadable(text) from None
+
+
+def _share(text: str, share: str) -> float:
+    try:
+        effect = parse_share(share)
+    except ConfigError:
+        raise _unreadable(text) from None
+    if effect <= 0:
+        raise _unreadable(text)
+    return effect
+
+
+def _unreadable(text: str) -> UsageError:
+    return UsageError(
+        f"--repetitions {text!r} is neither a number nor {FIND}PCT",
+        hint=f"for example 5, or {FIND}2% for as many as show a difference of 2 %",
+        code="repetitions",
+    )
+
+
+def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
+    """Return the repetitions with which every claim shows ``effect``, at least ``planned``.
+
+    Claims for which no practical number is enough do not count: the plan's forecast names them. A
+    study without claims needs as many as its metrics.
+
+    Raises:
+        UsageError: no earlier campaign has the spread.
+    """
+    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
+
+    claimed = {(claim.metric, claim.level) for claim in plan.claims}
+    _, spreads = _spreads_of(plan, earlier)
+    spreads = tuple(one for one in spreads if not claimed or (one.metric, one.level) in claimed)
+    if not spreads:
+        raise UsageError(
+            f"{earlier or 'no shipped campaign'} has no spread of this study's "
+            f"{'claims' if claimed else 'metrics'}",
+            hint="name a campaign of the study with --earlier, or give a number of --repetitions",
+            code="repetitions",
+        )
+    found = [one.needed for one in forecast.forecast(spreads, planned, effect)]
+    return max([planned, *(n for n in found if n is not None and n <= MOST)])
+
+
+def lines(plan: Plan, effect: float, repetitions: int, earlier: str | None) -> list[str]:
+    """Return what the study can find; empty without an earlier campaign."""
+    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
+
+    longest = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
+    name, spreads = _spreads_of(plan, earlier)
+    found = forecast.forecast(spreads, repetitions, effect)
+    text = forecast.lines(found, name, repetitions, effect, longest / max(1, repetitions))
+    if not text and earlier:
+        return [f"{earlier} has no spread of these metrics and levels: the power is unknown"]
+    return text
+
+
+def _spreads_of(plan: Plan, earlier: str | None) -> tuple[str, Sequence[EarlierSpread]]:
+    """Return the name of the earlier campaign, and its spreads of the plan's rows."""
+    metrics = tuple(claim.metric for claim in plan.claims) or plan.metrics
+    levels = tuple(sorted({run.row for host in plan.hosts for run in host.runs}))
+    shipped = [str(file) for file in (_FIRST_STUDY, _EXAMPLE) if file.is_file()]
+    for one in [earlier] if earlier else shipped:
+        name, spreads = _spreads(one, "" if earlier else plan.question, metrics, levels)
+        if spreads:
+            return name, spreads
+    return "", ()
+
+
+@cache
+def _spreads(
+    earlier: str, question: str, metrics: tuple[str, ...], levels: tuple[str, ...]
+) -> tuple[str, Sequence[EarlierSpread]]:
+    """Return the name and the spreads of a campaign; none if it has another question.
+
+    A later release can give a study of the same name another workload, and another question.
+    """
+    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.read.load import load_pool  # noqa: PLC0415
+    from harness.store import bundle  # noqa: PLC0415
+
+    if question and earlier == str(_FIRST_STUDY):
+        name = str(_FIRST_STUDY.relative_to(_ROOT))
+        return name, forecast.spreads_in(_FIRST_STUDY, question, metrics, levels)
+    with bundle.opened(earlier) as campaign:
+        pool = load_pool([campaign.root])
+        if question not in ("", pool.first.plan.question):
+            return "", ()
+        return pool.first.plan.campaign, forecast.spreads_of(pool, metrics, levels)
