@@ -147,9 +147,10 @@ def _phases(run: RunRecord, key: str) -> list[str]:
 def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
     """Return a refusal unless runs at twice the dilation have the same speed in model time.
 
-    Single runs differ by chance, too, so the geometric mean over all pairs of runs decides.
+    Single runs differ by chance, too, so the geometric mean over all pairs of runs decides. Runs of
+    identical cells (twins) are the same runs once more, and make chance smaller.
     """
-    pairs = [(run, other) for run in side.ok if (other := _at_twice(run, slower))]
+    pairs = [(run, other) for run in _alike(side) if (other := _at_twice(run, slower))]
     if not pairs:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
     for phase in _phases(pairs[0][0], key):
@@ -163,6 +164,16 @@ def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | 
             text = f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
             return NoVerdict(Verdict.HOST_BOUND, text)
     return None
+
+
+def _alike(side: Side) -> list[RunRecord]:
+    """Return the ok runs of a side, and those of cells that are identical to its cells."""
+    cells = {_cell(run) for run in side.ok}
+    return [run for run in side.pool.latest if run.ok and _cell(run) in cells]
+
+
+def _cell(run: RunRecord) -> tuple[object, ...]:
+    return (run.campaign, run.result.device.model, _work(run))
 
 
 def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | None:
@@ -186,8 +197,13 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
 
 def _identity(run: RunRecord) -> tuple[object, ...]:
     """Return what the same run has in common. Cells with equal settings stand for each other."""
-    phases = {phase.name: phase.flags.keys() for phase in run.spec.phases}
-    return (run.settings, run.result.repetition, run.result.seed, phases)
+    return (_work(run), run.result.repetition, run.result.seed)
+
+
+def _work(run: RunRecord) -> tuple[object, ...]:
+    """Return what runs of identical cells have in common."""
+    phases = tuple((phase.name, frozenset(phase.flags)) for phase in run.spec.phases)
+    return (run.settings, phases)
 
 
 def _same_work(run: RunRecord, slower: RunRecord) -> bool:
