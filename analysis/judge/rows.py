@@ -115,10 +115,11 @@ def judge_row(
     if percentiles.per_myriad(info.name) is not None:
         intended = percentiles.is_intended(info.name)
         wholes = [side.once(_histogram, phase, intended) for side in (base, level)]
-        left_merged, right_merged = (percentiles.percentile(one, info.name) for one in wholes)
-        if left_merged is not None and right_merged is not None:  # else the mean of each run's own
-            shown = (left_merged, right_merged)
-            notes = (*notes, _STATISTIC)
+        shown = (
+            percentiles.percentile(wholes[0], info.name),
+            percentiles.percentile(wholes[1], info.name),
+        )
+        notes = (*notes, _STATISTIC)
     return Row(
         key,
         info,

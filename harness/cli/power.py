@@ -31,7 +31,7 @@ _FIRST_STUDY = _ROOT / "docs" / "figures" / "first-study.csv"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Asked:
     """What ``--repetitions`` and ``--effect`` ask for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wanted:
     raised: bool
 
 
-def wanted(arguments: argparse.Namespace) -> Wanted:
+def wanted(arguments: argparse.Namespace) -> Asked:
     """Read ``--repetitions N|find:PCT`` and ``--effect PCT``.
 
     Raises:
@@ -57,12 +57,12 @@ def wanted(arguments: argparse.Namespace) -> Wanted:
         )
     text = arguments.repetitions
     if text is None:
-        return Wanted(None, arguments.effect / 100, raised=False)
+        return Asked(None, arguments.effect / 100, raised=False)
     number, found, share = text.partition(FIND)
     if found and not number:
-        return Wanted(None, _share(text, share), raised=True)
+        return Asked(None, _share(text, share), raised=True)
     try:
-        return Wanted(int(text), arguments.effect / 100, raised=False)
+        return Asked(int(text), arguments.effect / 100, raised=False)
     except ValueError:
         raise _unreadable(text) from None
 

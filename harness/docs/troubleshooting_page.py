@@ -27,7 +27,7 @@ _CHAPTERS = (
     (
         "Study, workload and plan",
         "exit 2, before anything is written",
-        ("plan/", "workloads/", "cli/plan.py"),
+        ("plan/", "workloads/", "cli/plan.py", "cli/power.py"),
     ),
     ("Rigs", "exit 2", ("rig/",)),
 )

@@ -34,7 +34,7 @@ PROGRAM = ROOT / "tests/runner/fake_db_bench.py"
         (("compare", "c", "--threshold", "x"), "invalid float value: 'x'"),
         (("compare", "c", "--threshold", "nan"), "not a percentage"),
         (("status", "c", "--retry", "everything"), "no such status"),
-        (("plan", "smoke", "--repetitions", "abc"), "invalid int value: 'abc'"),
+        (("plan", "smoke", "--repetitions", "abc"), "neither a number nor find:PCT"),
         (("rig", "list", "--format", "xml"), "invalid choice: 'xml'"),
         (("rig", "up", "../x"), "unknown rig '../x'"),
         (("collect", "--from", "nowhere", "--into", "x"), "nowhere does not exist"),

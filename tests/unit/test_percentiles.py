@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
-from analysis.judge.compare import compare
 from analysis.read import percentiles
-from analysis.read.load import RunRecord, load
+from analysis.read.load import RunRecord
 from harness.store import rundir
-from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.example import unpacked
 
 TENANTS = Path(__file__).parents[1] / "fixtures" / "verify"
@@ -43,12 +40,3 @@ def test_an_open_loop_has_two_histograms_of_the_same_operations(open_loop: RunRe
     assert intended is not None
     assert served["count"] == intended["count"] == 403
     assert served["max"] < intended["max"]
-
-
-def test_without_histograms_a_percentile_has_the_mean_of_its_runs(tmp_path: Path) -> None:
-    metric = "overwrite.latency_p99"
-    campaign = load(write_campaign(tmp_path / "c", levels=("f2fs", "zlfs"), series=False))
-    (row,) = compare(campaign, baseline="f2fs", metrics=[metric]).rows
-    assert row.values == (row.estimate.base_mean, row.estimate.mean)
-    assert None not in row.values
-    assert dataclasses.replace(row, shown=(1.0, 2.0)).values == (1.0, 2.0)
