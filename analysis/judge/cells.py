@@ -10,7 +10,6 @@ from analysis.judge.select import label
 from analysis.read.load import Pool, RunRecord
 from harness.store.result import Status
 
-REPORTED_STATUSES = (Status.OK, Status.INVALID, Status.FAILED, Status.SKIPPED, Status.ABORTED)
 NO_OK_RUN = "no ok run"
 
 

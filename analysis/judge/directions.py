@@ -163,11 +163,6 @@ class DirectionVerdict:
         return f"{self.direction.text}: {self.where}" if self.where else self.direction.text
 
 
-def judge_all(points: Sequence[SettingValue]) -> list[DirectionVerdict]:
-    """Return the findings on each published direction: over all strata, then in detail."""
-    return [found for direction in PUBLISHED for found in judge(points, direction)]
-
-
 def judge(points: Sequence[SettingValue], direction: Direction) -> list[DirectionVerdict]:
     """Judge one direction: over all strata, in each of several strata, and their interaction.
 

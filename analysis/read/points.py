@@ -7,7 +7,6 @@ a model may be ``tolerance`` away from it. ``source`` names the data set.
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import ConfigError
+from harness.plan.load import nearest
 
 FOLDER = Path(__file__).parents[1] / "references" / "points"
 COLUMNS = ("curve", "x_name", "x", "y_name", "y", "unit", "tolerance", "source")
@@ -127,11 +127,8 @@ def _point(row: Mapping[str, str | None], at: str, curves: Collection[str] | Non
 
 
 def _known(name: str, known: Collection[str], what: str) -> None:
-    if name in known:
-        return
-    close = difflib.get_close_matches(name, known, n=1)
-    guess = f"did you mean {close[0]}? " if close else ""
-    raise _error(f"{what} {name!r}", f"{guess}known: {', '.join(sorted(known))}")
+    if name not in known:
+        raise _error(f"{what} {name!r}", nearest(name, known))
 
 
 def _number(text: str, what: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis import numbers
 from analysis.judge import power, wording
-from analysis.judge.cells import REPORTED_STATUSES, CellStatus
+from analysis.judge.cells import CellStatus
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.show import compare_columns
@@ -253,7 +253,7 @@ def _issues(cell: CellStatus) -> str:
 
 _CELLS: dict[str, Callable[[CellStatus], str]] = {
     "cell": lambda cell: cell.cell,
-    **{status.value: _count(status) for status in REPORTED_STATUSES},
+    **{status.value: _count(status) for status in Status},
     "missing": lambda cell: str(cell.missing or "."),
     "issues": _issues,
 }

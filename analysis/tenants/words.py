@@ -165,10 +165,7 @@ def lines(runs: Sequence[RunRecord], *, emulated: bool) -> list[str]:
 
 def _line(slowdown: Slowdown, *, emulated: bool) -> str:
     estimate = slowdown.estimate
-    interval = ""
-    if estimate.low is not None:
-        interval = f" ({numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)})"
     return (
         f"slowdown of {slowdown.tenant}, {slowdown.column}: {numbers.ratio(estimate.center)}"
-        f"{interval}, n {estimate.n}, {word(slowdown, emulated=emulated)}"
+        f"{_interval(estimate)}, n {estimate.n}, {word(slowdown, emulated=emulated)}"
     )

@@ -29,7 +29,7 @@ from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths, load_plan
 from harness.store.codec import encode
 from harness.store.files import write_atomic
-from harness.store.result import Status
+from harness.store.result import BAD
 from harness.store.spec import Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
 
@@ -130,8 +130,7 @@ def play(
     if code:
         return code
     code = show(folder.root)
-    bad = {Status.FAILED.value, Status.INVALID.value}
-    failed = any(run.status in bad for run in overview.states(folder))
+    failed = any(run.status in BAD for run in overview.states(folder))
     return ExitCode.RUNS_FAILED if failed else code
 
 

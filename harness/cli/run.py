@@ -24,7 +24,7 @@ from harness.run import service
 from harness.run.execute import Request, execute_plan, selected
 from harness.store.campaign import load_plan
 from harness.store.codec import encode
-from harness.store.result import Status
+from harness.store.result import BAD
 from harness.tools import db_bench
 
 SUMMARY = "execute a plan on this machine (as root, on the machine under test)"
@@ -106,5 +106,4 @@ def execute(arguments: argparse.Namespace) -> int:
         say=say_on_stderr,
     )
     print_records([encode(outcome) for outcome in outcomes], arguments.format)
-    bad = {Status.FAILED.value, Status.INVALID.value}
-    return ExitCode.RUNS_FAILED if any(o.status in bad for o in outcomes) else ExitCode.OK
+    return ExitCode.RUNS_FAILED if any(o.status in BAD for o in outcomes) else ExitCode.OK

@@ -18,7 +18,7 @@ from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.codec import encode
 from harness.store.files import dumps, write_atomic
 from harness.store.overview import RunState
-from harness.store.result import Status
+from harness.store.result import BAD
 
 SUMMARY = "show how far a campaign is and how much time is left"
 GROUP = "users"
@@ -36,8 +36,6 @@ reason}], rigs_to_come}. The status of a pending run is null. For a working runn
 progress.json. Rigs to come are not planned yet and not included in any count.
 
 exit: 0 the state was read, 4 with --check: a run failed, is invalid or is missing"""
-
-_BAD = frozenset({Status.FAILED.value, Status.INVALID.value})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +77,7 @@ def _show_campaign(campaign: CampaignPaths, arguments: argparse.Namespace) -> in
             f"the plan has no host {arguments.host!r}", hint="zonelab status CAMPAIGN lists all"
         )
     _show(campaign, states, overview.pending(states, arguments.retry), arguments.format)
-    good = overview.pending(states, _BAD) == 0
+    good = overview.pending(states, BAD) == 0
     return ExitCode.OK if good or not arguments.check else ExitCode.RUNS_FAILED
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import ConfigError, GuardRefused, HostError, UsageError
+
 ROOT = Path(__file__).parents[1]
 
 # Title, consequence and files of each chapter; the first match decides. Errors in other files are
@@ -31,7 +33,10 @@ _CHAPTERS = (
     ),
     ("Rigs", "exit 2", ("rig/",)),
 )
-_RAISED = frozenset({"GuardRefused", "HostError", "ConfigError", "UsageError"})
+# Class of errors → their code, if the call names none.
+_DEFAULT = {
+    kind.__name__: kind.default_code for kind in (GuardRefused, HostError, ConfigError, UsageError)
+}
 _GAP = "…"
 
 # Cures of codes whose messages have no hint.
@@ -136,7 +141,7 @@ def _refusal(call: ast.Call, texts: dict[str, str], file: str) -> Refusal | None
             *arguments,
             *(keywords.get(k, "") for k in ("code", "message", "hint")[len(arguments) :]),
         )
-    elif name in _RAISED and arguments:
+    elif name in _DEFAULT and arguments:
         message, hint = arguments[0], keywords.get("hint", "")
         code = keywords.get("code") or _DEFAULT[name]
     else:
@@ -145,14 +150,6 @@ def _refusal(call: ast.Call, texts: dict[str, str], file: str) -> Refusal | None
     if not message.strip(f"{_GAP} :;") or not code.strip(_GAP):
         return None
     return Refusal(file, code, message, hint)
-
-
-_DEFAULT = {
-    "GuardRefused": "guard-refused",
-    "HostError": "host",
-    "ConfigError": "config",
-    "UsageError": "usage",
-}
 
 
 def _returned(tree: ast.Module) -> dict[str, str]:

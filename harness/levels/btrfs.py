@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from harness import nulls
 from harness.errors import ToolFailed
 from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
@@ -125,7 +126,7 @@ class Btrfs(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the reclaim counters of /sys/fs/btrfs/<uuid>/allocation/{data,metadata}/."""
         folder = self._sysfs(Path(up.devices[0].path))
-        raw: dict[str, Scalar] = {}
+        raw: dict[str, int] = {}
         for space in _SPACES:
             for name in (*_RECLAIM, *_STATE):
                 value = self.kernel.counter("fs", "btrfs", folder, "allocation", space, name)
@@ -138,8 +139,8 @@ class Btrfs(FileSystemLevel):
             source += "; this kernel does not have them"
         return LevelUsage(
             free_bytes=None,
-            gc_events=_total(counts),
-            gc_bytes=_total(sizes),
+            gc_events=nulls.total(counts),
+            gc_bytes=nulls.total(sizes),
             gc_source=source,
             raw=raw,
         )
@@ -183,8 +184,3 @@ class Btrfs(FileSystemLevel):
         folder = self._sysfs(device)
         names = ("fs", "btrfs", folder, "allocation/data/bg_reclaim_threshold")
         self.kernel.set(*names, value=percent, hint="0 to 100, on a kernel that has the setting")
-
-
-def _total(values: list[Scalar | None]) -> int | None:
-    """Sum counters; None unless all are there."""
-    return None if None in values else sum(int(value) for value in values if value is not None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from harness import nulls
 from harness.errors import ToolFailed
 from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
@@ -151,12 +152,12 @@ class F2fs(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the blocks (4 KiB each) that GC moved from /sys/fs/f2fs/<slice>/."""
         device = self.device_of(up)
-        raw: dict[str, Scalar] = {}
+        raw: dict[str, int] = {}
         for name in (*_GC_BLOCKS, *_STATE):
             value = self.kernel.counter("fs", "f2fs", device, name)
             if value is not None:
                 raw[name] = value
-        moved = _total(raw, _GC_BLOCKS)
+        moved = nulls.total(raw.get(name) for name in _GC_BLOCKS)
         source = f"/sys/fs/f2fs/{device}/{{{','.join(_GC_BLOCKS)}}}"
         missing = [name for name in _GC_BLOCKS if name not in raw]
         if missing:
@@ -227,10 +228,3 @@ def mount_options(options: Mapping[str, Scalar]) -> str:
     """Return mount's -o: the number of open logs, then the study's options."""
     logs = f"active_logs={options['active_logs']}" if "active_logs" in options else ""
     return ",".join(part for part in (logs, text(options, "mount_options")) if part)
-
-
-def _total(raw: dict[str, Scalar], names: tuple[str, ...]) -> int | None:
-    """Sum counters; None unless all are there."""
-    if any(name not in raw for name in names):
-        return None
-    return sum(int(raw[name]) for name in names)

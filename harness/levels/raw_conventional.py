@@ -17,6 +17,7 @@ from harness.levels.level import (
     LevelUsage,
 )
 from harness.observe.signatures import Probe
+from harness.store.files import descriptor
 from harness.store.spec import Device, Reason
 from harness.tools import discard, raw_label
 
@@ -68,8 +69,5 @@ class RawConventional(Level):
 
 def _discard(node: Path, size: int) -> bool:
     """Return whether the drive now knows that nothing on it is used."""
-    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_WRONLY) as handle:
         return discard.discard(handle, 0, size)
-    finally:
-        os.close(handle)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from harness.errors import HostError, ToolFailed
+from harness.store.files import descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def parse_blockstats(answer: Any) -> dict[str, DriveStats]:
         raise ToolFailed(f"query-blockstats answered without {error}") from None
 
 
-class Qmp:
+class Qmp(AbstractContextManager["Qmp"]):
     """A connection to one QEMU, for a short ``with`` statement."""
 
     def __init__(self, path: Path, timeout: float = 10.0) -> None:
@@ -67,29 +67,18 @@ class Qmp:
         self._receive("QMP")
         self.execute("qmp_capabilities")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self._socket.close()
 
-    def execute(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    def execute(self, command: str) -> Any:
         """Send a command and return its result; events are dropped.
 
         Raises:
             ToolFailed: QEMU refused the command or ended.
         """
-        message: dict[str, Any] = {"execute": command}
-        if arguments:
-            message["arguments"] = dict(arguments)
         try:
-            self._file.write(json.dumps(message) + "\n")
+            self._file.write(json.dumps({"execute": command}) + "\n")
             self._file.flush()
         except OSError as error:
             raise ToolFailed(f"QEMU ended before {command}: {error}") from None
@@ -114,8 +103,5 @@ class Qmp:
 
 def _connect(sock: socket.socket, path: Path) -> None:
     """Connect through the folder's descriptor, because a socket's path is limited to 108 bytes."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
+    with descriptor(path.parent, os.O_PATH | os.O_DIRECTORY) as folder:
         sock.connect(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +18,7 @@ from harness.machine.paths import Paths
 from harness.machine.schedulers import restore
 from harness.store.rundir import remove_partials
 from harness.store.spec import Device
-from harness.tools import dmsetup, mount
+from harness.tools import dmsetup, kernel, mount
 
 
 def recover(host: Host, paths: Paths) -> list[str]:
@@ -95,7 +94,7 @@ def mounts_below(host: Host, folder: Path) -> list[Path]:
     for line in host.proc_text("self/mountinfo").splitlines():
         fields = line.split()
         if len(fields) > 4:  # noqa: PLR2004 - proc(5): the fifth field is the mount point
-            target = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
+            target = Path(kernel.unescape(fields[4]))
             if folder in target.parents:
                 found.append(target)
     return found

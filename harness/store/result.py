@@ -27,6 +27,10 @@ class Status(StrEnum):
     ABORTED = "aborted"
 
 
+# A command that meets one of these ends with exit code 4.
+BAD = frozenset({Status.INVALID, Status.FAILED})
+
+
 class Severity(StrEnum):
     """Weight of an issue: ``error`` makes the run invalid, the others only inform."""
 

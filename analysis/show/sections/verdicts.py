@@ -7,14 +7,13 @@ from typing import Any
 
 from analysis.judge.compare import watermark
 from analysis.judge.rows import Row
-from analysis.judge.verdicts import Verdict
 from analysis.show import compare_columns, forest_figure, render
 from analysis.show.footnotes import Footnotes
+from analysis.show.page import CSS_CLASSES
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section, Special
 from analysis.tenants import mix
 
 ORDER = 20
-_CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
 
 
 def section(data: ReportData) -> Section | None:
@@ -80,5 +79,5 @@ def _row(row: Row, footnotes: Footnotes) -> dict[str, Any]:
     return {
         "cells": cells,
         "notes": footnotes.numbers(row),
-        "css": _CSS_CLASS.get(row.verdict, "none"),
+        "css": CSS_CLASSES.get(row.verdict, "none"),
     }

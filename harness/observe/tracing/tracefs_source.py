@@ -97,9 +97,6 @@ class TracefsSource:
         self._instance = tracing / "instances" / _INSTANCE
         self._pipe = self._open()
 
-    def wait(self) -> None:
-        """Do nothing: events are enabled already."""
-
     def tick(self) -> None:
         """Count events in the buffer for some seconds; what is left stays there."""
         end = time.monotonic() + _MOST_SECONDS
