@@ -160,12 +160,10 @@ def problems(folder: Path) -> list[str]:
     lines = checksums.problems(folder)
     try:
         result, spec = load_result(folder), load_spec(folder)
+        planned = attempt_name(split_attempt(spec.run)[0], spec.attempt)
     except ZonelabError as error:
         return [*lines, error.message.removeprefix(_CORRUPT).replace(f"{folder}/", "")]
-    if (
-        result.run != folder.name
-        or attempt_name(split_attempt(spec.run)[0], spec.attempt) != result.run
-    ):
+    if result.run != folder.name or planned != result.run:
         lines.append(f"result.json belongs to run {result.run!r}, run.json to {spec.run!r}")
     for phase in result.phases:
         for path in (phase.stdout, phase.stderr, phase.histogram):

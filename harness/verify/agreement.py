@@ -70,8 +70,14 @@ def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
 
 def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
     """An attempt follows the one before, which stays."""
+    attempts: dict[str, set[str]] = {}
+    for folder in rundir.completed(paths.runs(host.host)):
+        try:
+            attempts.setdefault(rundir.split_attempt(folder.name)[0], set()).add(folder.name)
+        except ZonelabError:
+            continue  # the overview reports the name
     for run in host.runs:
-        there = {folder.name for folder in rundir.attempts(paths.runs(host.host), run.run)}
+        there = attempts.get(run.run, set())
         for number in range(1, len(there) + 1):
             name = rundir.attempt_name(run.run, number)
             if name not in there:

@@ -19,13 +19,13 @@ def notes(paths: CampaignPaths) -> list[str]:
         for folder in rundir.completed(paths.runs(host)):
             try:
                 result, spec = rundir.load_result(folder), rundir.load_spec(folder)
+                observed = load_observed(folder)
             except ZonelabError:
                 continue
             if not result.device.kind.ran or result.status is Status.SKIPPED:
                 continue
             other += code.recorded(result.manifest) != code.runner()["source"]
             unknown += any(name not in LEVELS for name in spec.levels)
-            observed = load_observed(folder)
             old += observed is None
             if spec.tenants:
                 mixes += observed is None or observed.together is None

@@ -12,11 +12,12 @@ import pytest
 
 from harness.cli.main import main
 from harness.run import phase_metrics
-from harness.store import checksums, rundir
+from harness.store import checksums, overview, rundir
+from harness.store.campaign import CampaignPaths
 from harness.store.result import Metric
 from harness.store.spec import PhaseSpec
 from harness.tools import rocksdb_log
-from harness.verify import recompute, stored
+from harness.verify import agreement, recompute, stored, unchecked
 from harness.workloads.db_bench import DbBench
 from harness.workloads.rocksdb import Below
 from tests.fixtures.example import unpacked
@@ -154,3 +155,22 @@ def test_there_are_packed_files_to_damage() -> None:
 
 def test_a_run_without_records_is_left_to_others(tmp_path: Path) -> None:
     assert recompute.of_run(tmp_path) == []
+
+
+def test_records_that_cannot_be_read_are_listed_and_stop_no_check(campaign: Path) -> None:
+    paths = CampaignPaths(campaign)
+    (campaign / RUN / "raw/observed.json").write_text('{"schema_version": 1, "rules": 5}')
+    (paths.runs("rig") / "notes").mkdir()
+    other = campaign / "hosts/rig/runs/zlfs--r01/run.json"
+    other.write_text(json.dumps(json.loads(other.read_text()) | {"run": "foo"}))
+    lines = overview.problems(paths)
+    assert any(line.startswith("'notes' is not a run name") for line in _bare(lines))
+    assert any(line.startswith("zlfs--r01: 'foo' is not a run name") for line in _bare(lines))
+    assert agreement.problems(paths) == []  # the overview reports the names
+    assert any("observed.json" in line for line in recompute.of_run(campaign / RUN))
+    assert unchecked.notes(paths)
+
+
+def _bare(lines: list[str]) -> list[str]:
+    """Return lines without the host's name."""
+    return [line.removeprefix("rig: ") for line in lines]
