@@ -200,6 +200,9 @@ def _process(where: str, phase: PhaseResult, file: Path) -> Iterator[str]:
         process = read_json(file)
     except ZonelabError:
         return  # reading the barrier reports it
+    if not isinstance(process, Mapping):
+        yield f"raw/{file.name} is not a JSON object"
+        return
     wanted = {name: process.get(name) for name in ("exit_code", "signal")}
     seconds = process.get("seconds")
     if isinstance(seconds, (int, float)):

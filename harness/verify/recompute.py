@@ -64,6 +64,8 @@ def of_run(folder: Path) -> list[str]:
         return [*_differences(folder, spec, result)]
     except ZonelabError as error:
         return [error.message]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        return [f"raw/ is damaged: {type(error).__name__}: {error}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,3 +174,28 @@ def test_records_that_cannot_be_read_are_listed_and_stop_no_check(campaign: Path
 def _bare(lines: list[str]) -> list[str]:
     """Return lines without the host's name."""
     return [line.removeprefix("rig: ") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("overwrite.process.json", "null"),
+        ("overwrite.process.json", "[]"),
+        ("overwrite.process.json", '{"seconds": "long", "load_seconds": "x", "threads": 1}'),
+        ("overwrite.process.json", '{"exit_code": 0, "requests": 5}'),
+        ("overwrite.counters.json", "{}"),
+        ("overwrite.counters.json", '{"schema_version": 1, "written": {}}'),
+        ("overwrite.usage.json", "[]"),
+        ("overwrite.zones.csv", "zone,capacity\n1\n"),
+        ("traced.zones.csv", "\n"),
+        ("zones_traced.csv", "\n"),
+        ("zones_traced.csv", "zone,written\nx,y\n"),
+    ],
+)
+def test_a_damaged_raw_file_is_a_problem_and_no_internal_error(
+    campaign: Path, name: str, content: str
+) -> None:
+    (campaign / RUN / "raw" / f"{name}.xz").unlink(missing_ok=True)
+    (campaign / RUN / "raw" / name).write_text(content)
+    lines = [*recompute.of_run(campaign / RUN), *agreement.problems(CampaignPaths(campaign))]
+    assert lines
