@@ -44,13 +44,14 @@ class CellSpread(NamedTuple):
 def measure(groups: Sequence[Sequence[Mapping[str, float]]]) -> CellSpread | None:
     """Return the spread of identical cells, as block → value; None without two comparable cells.
 
-    Per group of m cells, logs are centred in the blocks that all have. Twice the variance of the
-    cell means has m - 1 degrees of freedom; groups are pooled by these (one-way random-effects
-    analysis of variance with blocks, Searle 1971).
+    Cells with too few runs are left out. Per group of m cells, logs are centred in the blocks that
+    all have. Twice the variance of the cell means has m - 1 degrees of freedom; groups are pooled
+    by these (one-way random-effects analysis of variance with blocks, Searle 1971).
     """
     variance = runs = 0.0
     df = runs_df = 0
-    for cells in groups:
+    for group in groups:
+        cells = [cell for cell in group if len(cell) >= stats.MINIMUM_RUNS]
         common = sorted(set.intersection(*(set(cell) for cell in cells))) if cells else []
         m, n = len(cells), len(common)
         table = np.array([[cell[block] for block in common] for cell in cells], dtype=np.float64)

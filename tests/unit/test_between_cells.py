@@ -63,6 +63,14 @@ def test_exact_counts_of_cells_that_differ_are_not_exact() -> None:
     assert wide.error == pytest.approx(np.log(1.01))
 
 
+def test_a_cell_with_one_run_leaves_the_others_their_spread() -> None:
+    a, b = ({str(block): value + block for block in range(3)} for value in (100.0, 101.0))
+    alone = between_cells.measure([[a, b]])
+    assert alone is not None
+    assert between_cells.measure([[a, b, {"1": 100.0}]]) == alone
+    assert between_cells.measure([[a, b, {}]]) == alone
+
+
 def test_repetitions_do_not_reduce_the_part_between_cells() -> None:
     rng = np.random.default_rng(1)
     blocks = np.zeros(BLOCKS)
