@@ -62,7 +62,10 @@ class Index:
 
 
 def slowdowns(mix: Mix) -> list[Slowdown]:
-    """Return every tenant's slowdown in every column measured alone and shared."""
+    """Return every tenant's slowdown in every column measured alone and shared.
+
+    A tenant that did no operation in a block has no factor; :func:`starved` counts these blocks.
+    """
     losses = []
     for tenant in mix.tenants:
         for column, metric in COLUMNS.items():
@@ -72,8 +75,15 @@ def slowdowns(mix: Mix) -> list[Slowdown]:
             if alone and shared:
                 sides = (shared, alone) if metric == THROUGHPUT else (alone, shared)
                 estimate = stats.estimate(*sides, exact_allowed=False)
-                losses.append(Slowdown(tenant.name, column, used, estimate))
+                if estimate.is_ratio:
+                    losses.append(Slowdown(tenant.name, column, used, estimate))
     return losses
+
+
+def starved(mix: Mix, tenant: TenantRun) -> tuple[int, int]:
+    """Return the blocks in which a tenant did no operation beside the others, and all blocks."""
+    _, shared = mix.values(tenant, THROUGHPUT)
+    return sum(value <= 0 for value in shared.values()), len(shared)
 
 
 def goal(mix: Mix, tenant: TenantRun) -> str:

@@ -74,6 +74,13 @@ def _losses(mix: Mix, slowdowns: Sequence[Slowdown]) -> Iterable[str]:
             yield f"{slowdown.tenant}: {alone}; too few blocks for a verdict."
         else:
             yield f"{slowdown.tenant}: no loss of throughput shown ({alone})."
+    for tenant in mix.tenants:
+        idle, blocks = fairness.starved(mix, tenant)
+        if idle:
+            yield (
+                f"{tenant.name} did no operation beside the others in {idle} of {blocks} blocks; "
+                "no factor describes this loss."
+            )
     yield from _tails(slowdowns)
 
 

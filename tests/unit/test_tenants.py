@@ -16,7 +16,7 @@ from analysis.judge.compare import compare
 from analysis.read.load import RunRecord, load
 from analysis.show import render
 from analysis.show.report import write_report
-from analysis.tenants import aligned, attribution, fairness, recovery, usage
+from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
 from analysis.tenants.aligned import Line
 from analysis.tenants.attribution import AlignedRun, Peak
 from analysis.tenants.mix import Mix, mixes, read
@@ -141,6 +141,28 @@ def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
         if (one.tenant, one.column) == ("victim", "throughput")
     ]
     assert (slow.estimate.n_base, slow.estimate.n_level) == (2, 2)
+
+
+def test_a_starved_tenant_has_no_factor(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c")
+
+    def starve(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        result["metrics"]["victim.overwrite.throughput"]["value"] = 0.0
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, starve)
+    mix = mix_of(folder)
+    losses = fairness.slowdowns(mix)
+    found = {(one.tenant, one.column) for one in losses}
+    assert ("victim", "throughput") not in found
+    assert {("victim", "p99"), ("aggressor", "throughput")} <= found
+    text = words.summary(mix, losses, [], [], emulated=False)
+    assert not any("victim" in one and "its throughput is" in one for one in text)
+    assert any("victim did no operation beside the others in 1 of 3 blocks" in one for one in text)
+    lines = words.lines(load(folder).latest, emulated=False)
+    assert any("slowdown of aggressor, throughput" in one for one in lines)
+    assert not any("slowdown of victim, throughput" in one for one in lines)
 
 
 def test_the_goal_of_an_open_loop_is_its_tail(tmp_path: Path) -> None:
