@@ -67,7 +67,7 @@ def read_series(path: Path, tenant: str) -> Line | None:
     if len(rows) < _FEWEST or _OPERATIONS not in header:
         return None
     table = _whole(np.array(rows, dtype=np.float64))
-    rate = table[:, header.index(_OPERATIONS)]
+    rate = _rate(table[:, 0], table[:, header.index(_OPERATIONS)])
     source = next((column for column in _LATENCY if column in header), None)
     if source is None:
         latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
@@ -80,6 +80,16 @@ def _whole(table: FloatArray) -> FloatArray:
     """Drop the last sample when its interval is incomplete, because its count is not a rate."""
     spacing = np.diff(table[:, 0])
     return table[:-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
+
+
+def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return operations per second: db_bench can print no line in a stall, and later all counts.
+
+    The first line has the median spacing.
+    """
+    spacing = np.diff(t)
+    spacing = np.concatenate(([np.median(spacing)], spacing))
+    return np.divide(counts, spacing, out=np.zeros(len(t)), where=spacing > 0)
 
 
 def events(run: RunRecord, together: SharedSpan) -> list[Events]:

@@ -333,6 +333,19 @@ def test_the_last_part_of_an_interval_is_no_sample(tmp_path: Path) -> None:
     assert aligned.read_series(path, "a") is None
 
 
+def test_a_rate_is_over_the_time_since_the_line_before(tmp_path: Path) -> None:
+    """db_bench prints no line in a stall; the next line has the operations of the whole gap."""
+    path = tmp_path / "a.csv"
+    seconds = [*range(1, 11), *range(16, 25)]
+    path.write_text("t,operations\n" + "".join(f"{t}.0,1000\n" for t in seconds))
+    found = aligned.read_series(path, "a")
+    assert found is not None
+    rates = dict(zip(found.t, found.throughput, strict=True))
+    assert rates.pop(16.0) == pytest.approx(1000 / 6)
+    assert set(rates.values()) == {1000.0}
+    assert found.latency[10] == pytest.approx(6000)
+
+
 def series(rates: list[float]) -> Line:
     rate = np.array(rates)
     return Line("a", np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
