@@ -13,6 +13,7 @@ from harness.store import packed
 
 # More points make the page larger but no more precise.
 _MOST_POINTS = 300
+_OPERATIONS, _LATENCY = "operations", "latency_"  # a column of a program's series, and prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
         header, columns = read_by_column(path)
-        if "operations" in header and len(columns[0]) > 1:
-            t, done = _on_model_clock(run, columns[0]), columns[header.index("operations")]
+        if _OPERATIONS in header and len(columns[0]) > 1:
+            t, done = _on_model_clock(run, columns[0]), columns[header.index(_OPERATIONS)]
             steps = [b - a for a, b in pairwise(t)]
             rates = [n / dt if dt > 0 else 0.0 for n, dt in zip(done[1:], steps, strict=True)]
             found.append(_thinned(phase.name, t[1:], rates))
@@ -71,7 +72,8 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     """Read a numeric CSV as (header, rows); both are empty without the file.
 
-    Incomplete lines are left out: the last line of a killed run, and lines with an empty cell.
+    Incomplete lines are left out: the last line of a killed run, and lines with an empty cell. An
+    interval without operations is complete: its latencies are empty in the file, and NaN here.
 
     Raises:
         RunFailed: a cell is not a number.
@@ -112,9 +114,17 @@ def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
 
 def _any(text: str) -> tuple[list[str], list[list[float]]]:
     header, *lines = list(csv.reader(io.StringIO(text, newline="\n"))) or [[]]
-    rows = [
-        [float(cell) for cell in line] for line in lines if len(line) == len(header) and all(line)
-    ]
+    latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]
+    done = header.index(_OPERATIONS) if latencies and _OPERATIONS in header else None
+    rows = []
+    for line in lines:
+        if len(line) != len(header):
+            continue
+        if done is not None and line[done] == "0":
+            for i in latencies:
+                line[i] = line[i] or "nan"
+        if all(line):
+            rows.append([float(cell) for cell in line])
     return header, [[row[i] for row in rows] for i in range(len(header))]
 
 

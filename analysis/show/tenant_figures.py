@@ -126,11 +126,12 @@ def _timeline(
 
 
 def _latency(axes: Axes, line: Line, together: SharedSpan, color: str) -> None:
-    axes.plot(line.t, line.latency, color=color, linewidth=1.1)
+    timed = np.isfinite(line.latency)  # not: an interval without operations
+    axes.plot(line.t[timed], line.latency[timed], color=color, linewidth=1.1)
     axes.set_yscale("log")
     latency_axis(axes)
     axes.tick_params(axis="y", labelsize=7)
-    inside = (line.t > together.began + aligned.WARM_UP) & (line.t <= together.ended)
+    inside = timed & (line.t > together.began + aligned.WARM_UP) & (line.t <= together.ended)
     t, latency = line.t[inside], line.latency[inside]
     highest = [peak.highest for peak in peaks(latency)]
     axes.plot(t[highest], latency[highest], "o", markersize=5, color=INK, markerfacecolor="none")

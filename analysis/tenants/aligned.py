@@ -35,7 +35,8 @@ _PART = 0.9  # a last interval shorter than this share of the median one is inco
 class Line:
     """A tenant's series: ``t`` in seconds since the run began, at the end of each interval.
 
-    ``latency`` in microseconds, from column ``source``; ``throughput`` in operations per second.
+    ``latency`` in microseconds, from column ``source``, NaN in intervals without operations;
+    ``throughput`` in operations per second.
     """
 
     tenant: str
@@ -135,14 +136,15 @@ def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
 def on_grid(line: Line, grid: FloatArray) -> FloatArray:
     """Return for each grid interval the latency of the sample that covers its middle.
 
-    NaN before the tenant has warmed up and after its last sample.
+    In a stall, that is the next sample with an operation, which waited. NaN before the tenant has
+    warmed up and after its last operation.
     """
     middle = (grid[1:] + grid[:-1]) / 2
-    index = np.searchsorted(line.t, middle)
+    timed = np.isfinite(line.latency)
+    index = np.searchsorted(line.t[timed], middle)
     begin = 2 * line.t[0] - line.t[1] + WARM_UP  # a sample is at the end of its interval
-    there = (middle > begin) & (index < len(line.t))
-    latency = line.latency[np.minimum(index, len(line.t) - 1)]
-    return np.where(there, latency, np.nan)
+    latency = np.append(line.latency[timed], np.nan)[index]
+    return np.where(middle > begin, latency, np.nan)
 
 
 def _grid(together: SharedSpan, lines: Sequence[Line]) -> FloatArray | None:

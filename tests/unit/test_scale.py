@@ -174,6 +174,7 @@ def test_a_page_of_many_runs_states_which_runs_it_does_not_draw(
         ("t,n\n1.0,2\n2.5,3", [[1.0, 2.0], [2.5, 3.0]]),
         ("t,n\n1.0,2\n2.5", [[1.0, 2.0]]),
         ("t,n\n1.0,2\n2.5,\n3.0,4\n", [[1.0, 2.0], [3.0, 4.0]]),
+        ("t,operations,latency_max_us\n1.0,2,\n2.0,,\n3.0,4,5\n", [[3.0, 4.0, 5.0]]),
         ("t,n\n1.0,2,3\n2.5\n3.0,4\n", [[3.0, 4.0]]),  # as many commas as there should be
         ("t,n\r\n1.0,2\r\n", [[1.0, 2.0]]),
         ('t,n\n"1.0","2"\n', [[1.0, 2.0]]),

@@ -346,6 +346,51 @@ def test_a_rate_is_over_the_time_since_the_line_before(tmp_path: Path) -> None:
     assert found.latency[10] == pytest.approx(6000)
 
 
+def test_intervals_without_operations_are_kept(tmp_path: Path) -> None:
+    """With --report_latency, kvmix leaves the latencies of such an interval empty."""
+    path = tmp_path / "a.csv"
+    header = "t,operations,reads,latency_mean_us,latency_max_us"
+    lines = [f"{t}.0,0,0,," if 10 < t <= 20 else f"{t}.0,100,9,50.0,{t}.5" for t in range(1, 31)]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    found = aligned.read_series(path, "a")
+    assert found is not None
+    assert len(found.t) == 30
+    assert set(found.throughput[10:20]) == {0.0}
+    assert np.isnan(found.latency[10:20]).all()
+    assert np.isfinite(found.latency[[*range(10), *range(20, 30)]]).all()
+    assert recovery.recover(found, Burst(10.0, 20.0), 100.0) == (1.0, 0.0)
+    on_grid = aligned.on_grid(found, np.arange(32.0))
+    assert np.isnan(on_grid[[0, 2, 30]]).all()
+    assert list(on_grid[[3, 9, 10, 19, 20, 29]]) == [4.5, 10.5, 21.5, 21.5, 21.5, 30.5]
+    path.write_text("\n".join([header, *lines[10:20]]) + "\n")
+    idle = aligned.read_series(path, "a")
+    assert idle is not None
+    assert np.isnan(aligned.on_grid(idle, np.arange(32.0))).all()
+
+
+def test_a_tenant_with_stalls_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_tenants(tmp_path / "c")
+    seen: list[np.ndarray] = []
+
+    def peaks(latency: np.ndarray) -> list[Peak]:
+        seen.append(latency)
+        return attribution.peaks(latency)
+
+    monkeypatch.setattr("analysis.show.tenant_figures.peaks", peaks)
+
+    def stall(path: Path) -> None:
+        for name, first in (("victim", 20), ("aggressor", 1)):
+            file = path / f"series/{name}.overwrite.csv"
+            rows = [line.split(",") for line in file.read_text().splitlines()]
+            lines = [f"{row[0]},0,," if i >= first else ",".join(row) for i, row in enumerate(rows)]
+            file.write_text("\n".join(lines) + "\n")
+
+    changed(folder, stall)
+    assert write_report(compare(load(folder)), tmp_path / "report", 0.01)[1]
+    assert len(seen) == 2
+    assert all(np.isfinite(latency).all() for latency in seen)
+
+
 def series(rates: list[float]) -> Line:
     rate = np.array(rates)
     return Line("a", np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
