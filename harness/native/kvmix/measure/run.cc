@@ -109,14 +109,16 @@ class Thread {
       if (schedule_) {
         intended = shared->began + Seconds(schedule_->Next());
         if (shared->Over(intended) || !Wait(intended, *shared)) break;
+      } else if (shared->Over(Clock::now())) {
+        // Before Next: the source expects that each operation it returns happens. An operation
+        // issued in time counts in full.
+        break;
       }
       if (!worker_.source->Next(&operation)) {
         if (!worker_.source->Problem().empty()) shared->Fail(worker_.source->Problem());
         break;
       }
       const Clock::time_point issued = Clock::now();
-      // Checked before the operation: an operation issued in time counts in full.
-      if (!schedule_ && shared->Over(issued)) break;
       if (!worker_.target->Apply(operation, &outcome_, &problem)) {
         shared->Fail(std::string(kKindNames[Index(operation.kind)]) + ": " + problem);
         break;
