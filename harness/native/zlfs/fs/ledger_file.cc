@@ -21,6 +21,8 @@ IOStatus LedgerFile::Open(const std::string& path) {
 
 void LedgerFile::Close() {
   thread_ = {};  // stops and joins the thread
+  // A mount that failed early has nothing to count.
+  if (state_->allocator == nullptr) return;
   if (!file_.is_open() && !state_->trace.on()) return;
   const std::string line = Line("close");
   file_ << line << std::endl;
