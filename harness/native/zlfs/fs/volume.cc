@@ -89,9 +89,11 @@ IOStatus Volume::Load(Recovered recovered) {
   state_.allocator = std::make_unique<Allocator>(std::move(setup));
   if (read_only()) return IOStatus::OK();
   const IOStatus status = BeginLog(recovered);
+  if (status.ok()) return status;
+  // Without a log, the end of a failed mount writes no tails to data zones.
+  state_.log = nullptr;
   if (!IsNamed(status, "no-metadata-zone")) return status;
   state_.read_only = status.getState();
-  state_.log = nullptr;
   return IOStatus::OK();
 }
 

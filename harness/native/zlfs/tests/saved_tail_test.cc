@@ -14,6 +14,7 @@
 
 #include "zlfs/format/sealed.h"
 #include "zlfs/tests/emulated_faults.h"
+#include "zlfs/tests/faulty_device.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -395,6 +396,41 @@ TEST_P(SavedTailTest, ATailThatCannotBeReadIsNotDropped) {
   EXPECT_TRUE(Volume::Mount(Opened(device_), {.tails_path = folder_}, &volume).IsIOError());
   std::filesystem::remove(file);
   std::filesystem::rename(folder_ + "/moved", file);
+  EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), killed.content);
+}
+
+// The volume has no allocator yet when it ends.
+TEST_P(SavedTailTest, AMountThatCannotReadATailEndsItsTrace) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  const std::string file = FileOf(killed.file->id);
+  Kill(&killed);
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);  // a read of it fails
+  const std::string trace = folder_ + "/trace";
+  std::unique_ptr<Volume> volume;
+  EXPECT_TRUE(Volume::Mount(Opened(device_), {.trace_path = trace, .tails_path = folder_}, &volume)
+                  .IsIOError());
+}
+
+TEST_P(SavedTailTest, AFailedMountWritesNoTails) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  Kill(&killed);
+  const auto written = [this] {
+    std::vector<ZoneInfo> zones;
+    EXPECT_OK(device_->Report(kMetadataZones, 40 - kMetadataZones, &zones));
+    std::uint64_t sum = 0;
+    for (const ZoneInfo& zone : zones) sum += zone.write_pointer;
+    return sum;
+  };
+  const std::uint64_t before = written();
+  const auto inner = Opened(device_);
+  auto faulty = std::make_unique<FaultyDevice>(inner.get());
+  faulty->Inject({.operation = Operation::kFlush, .after = 1});  // the roll-over's
+  std::unique_ptr<Volume> volume;
+  EXPECT_TRUE(Volume::Mount(std::move(faulty), {.tails_path = folder_}, &volume).IsIOError());
+  EXPECT_EQ(written(), before);
   EXPECT_EQ(ReadWhole(MountKilled().get(), "/1.log"), killed.content);
 }
 
