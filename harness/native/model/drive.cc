@@ -42,6 +42,8 @@ Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
 void Drive::PrepareConventional(bool random, std::uint32_t times, kvmix::Random* draw) {
   Ftl::Work work;
   const std::uint32_t pages = ftl_->pages();
+  // The buffer gives back what is in a unit once it is whole, so it must hold that much.
+  buffer_.Release(ftl_->PartialBytes());
   for (std::uint32_t round = 0; round < times; ++round) {
     for (std::uint32_t i = 0; i < pages; ++i) {
       ftl_->Write(random ? static_cast<std::uint32_t>(draw->Below(pages)) : i, &work);
@@ -49,6 +51,7 @@ void Drive::PrepareConventional(bool random, std::uint32_t times, kvmix::Random*
       work.erased.clear();
     }
   }
+  buffer_.Force(ftl_->PartialBytes());
   ftl_->ForgetErases();
 }
 

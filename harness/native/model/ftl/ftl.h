@@ -50,6 +50,10 @@ class Ftl {
   [[nodiscard]] std::uint32_t erases(std::uint32_t superblock) const {
     return blocks_[superblock].erases;
   }
+  // Of the units that are not whole: they are in the write buffer.
+  [[nodiscard]] Bytes PartialBytes() const {
+    return (host_.next % unit_pages_ + moved_.next % unit_pages_) * page_bytes_;
+  }
   void ForgetErases() {
     for (Superblock& block : blocks_) block.erases = 0;
   }

@@ -1,6 +1,7 @@
 #include "model/load/simulation.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace zonemodel {
 
@@ -45,6 +46,7 @@ Json Simulation::Run() {
   }
   Time now = 0;
   while (under_way_ > 0) {
+    if (events_.empty()) throw std::logic_error("the drive stands still");
     const Event event = events_.Take();
     now = event.time;
     if (event.kind() == EventKind::kDone) {

@@ -236,5 +236,20 @@ TEST(Drive, ProgrammedBytesAreThoseOfHostPadAndCollection) {
             media["programmed_bytes"]);
 }
 
+TEST(Drive, ALightLoadBehindAPreparationEnds) {
+  Json model = SmallDrive();
+  model.erase("zones");
+  for (int seed = 1; seed <= 8; ++seed) {
+    const Json result = PlayOne(
+        model,
+        OneClient({{"mix", {{"write", 1}}}, {"rate", "200/s"}, {"commands", 2000}},
+                  {{"prepare",
+                    {{{"conventional", "sequential"}}, {{"conventional", "random"}, {"times", 2}}}},
+                   {"seed", seed}}),
+        "write");
+    EXPECT_EQ(result["count"], 2000) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace zonemodel
