@@ -220,6 +220,10 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
     throw fields.Refuse("size", "is above half the write buffer",
                         std::to_string(parameters.buffer / 2) + " B at most");
   }
+  if (!client.conventional && client.size > parameters.zones->capacity) {
+    throw fields.Refuse("size", "is above the capacity of a zone",
+                        std::to_string(parameters.zones->capacity) + " B at most");
+  }
   if (fields.Has("depth")) {
     client.depth = static_cast<std::uint32_t>(fields.GetCount("depth", 1, kMostDepth));
   }

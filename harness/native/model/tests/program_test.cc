@@ -113,6 +113,10 @@ TEST_F(ProgramTest, RefusesJobs) {
   Refuses("zones is beyond the drive");
   with("size", "6KiB");
   Refuses("size is no size of commands");
+  model_["buffer"]["size"] = "8MiB";
+  with("size", "2MiB");
+  Refuses("size is above the capacity of a zone");
+  model_ = SmallDrive();
   with("depth", 5);
   Refuses("depth is above the zones that are written at a time");
   with("mix", {{"trim", 1}});
