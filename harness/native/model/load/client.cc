@@ -88,7 +88,9 @@ bool Client::NextOfSequence(Command* command) {
     if (step_ == job_.sequence.size()) {
       step_ = 0;
       if (++cursor_ == zone_count()) {
-        if (!job_.repeat) return false;
+        // A pass without a command takes no time, so the next ones would not end.
+        if (!job_.repeat || sent_ == pass_begin_) return false;
+        pass_begin_ = sent_;
         cursor_ = 0;
       }
     }
@@ -101,7 +103,8 @@ bool Client::NextOfSequence(Command* command) {
     Bytes bytes = writes || step.operation == Operation::kRead ? job_.size : 0;
     bool more = times_ < step.times;
     if (step.up_to != 0) {
-      more = written + block_ <= step.up_to;
+      // A zone that did not grow refused the step's last command, and would refuse the next.
+      more = written + block_ <= step.up_to && (times_ == 0 || written > step_written_);
       if (more) bytes = std::min(bytes, (step.up_to - written) / block_ * block_);
     }
     if (!more) {
@@ -111,6 +114,7 @@ bool Client::NextOfSequence(Command* command) {
       continue;
     }
     ++times_;
+    step_written_ = written;
     if (writes) bytes = std::min(bytes, std::max(block_, zone_capacity_ - written));
     command->offset = step.operation == Operation::kRead ? 0 : written;
     command->bytes = bytes;

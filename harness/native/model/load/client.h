@@ -52,9 +52,11 @@ class Client {
   Bytes per_zone_ = 0;           // addresses of a zone
   std::uint64_t address_ = 0;    // next of a sequential run
   std::uint64_t run_left_ = 0;
-  std::uint32_t cursor_ = 0;  // zone of the next command to a whole zone
-  std::size_t step_ = 0;      // of the sequence
-  std::uint32_t times_ = 0;   // that the step was played
+  std::uint32_t cursor_ = 0;      // zone of the next command to a whole zone
+  std::size_t step_ = 0;          // of the sequence
+  std::uint32_t times_ = 0;       // that the step was played
+  Bytes step_written_ = 0;        // of the zone before the step's last command
+  std::uint64_t pass_begin_ = 0;  // commands sent before this pass of the sequence
   std::uint64_t sent_ = 0;
   Bytes sent_bytes_ = 0;
 };

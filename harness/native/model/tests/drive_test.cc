@@ -251,5 +251,25 @@ TEST(Drive, ALightLoadBehindAPreparationEnds) {
   }
 }
 
+TEST(Drive, AStepThatIsRefusedIsNotRepeatedForEver) {
+  // Four zones are active, so the fifth refuses the write.
+  const Json result =
+      Play(SmallDrive(), OneClient({{"sequence", {{{"command", "write"}, {"to_pct", 50}}}},
+                                    {"zones", {0, 6}},
+                                    {"size", "64KiB"}}));
+  const Json commands = result["clients"][0]["commands"];
+  EXPECT_EQ(commands["write"]["errors"], Json({{"0x01bd", 2}}));
+  EXPECT_EQ(result["media"]["host_bytes"], 4 << 19);
+}
+
+TEST(Drive, APassWithoutACommandEndsItsClient) {
+  const Json job = OneClient({{"sequence", {{{"command", "write"}, {"to_pct", 50}}}},
+                              {"zones", {0, 4}},
+                              {"size", "64KiB"},
+                              {"repeat", true}},
+                             {{"duration", "1s"}});
+  EXPECT_EQ(Play(SmallDrive(), job)["media"]["host_bytes"], 4 << 19);
+}
+
 }  // namespace
 }  // namespace zonemodel
