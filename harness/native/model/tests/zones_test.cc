@@ -89,5 +89,28 @@ TEST_F(ZonesTest, AStripeUsesEachDieOfTheZoneOnce) {
   }
 }
 
+TEST_F(ZonesTest, TheOpenLimitClosesTheOldestAlsoBehindAClose) {
+  EXPECT_EQ(Write(0, 0, kBlock), Status::kOk);
+  EXPECT_EQ(zones_.Close(0), Status::kOk);
+  EXPECT_EQ(Write(1, 0, kBlock), Status::kOk);
+  EXPECT_EQ(Write(2, 0, kBlock), Status::kOk);
+  EXPECT_EQ(Write(0, kBlock, kBlock), Status::kOk);
+  EXPECT_EQ(Write(3, 0, kBlock), Status::kOk);
+  EXPECT_EQ(State(1), ZoneState::kClosed);
+  EXPECT_EQ(State(0), ZoneState::kImplicit);
+}
+
+TEST_F(ZonesTest, PreparingAClosedZoneTakesNoOpenZone) {
+  for (std::uint32_t zone = 0; zone < 3; ++zone) EXPECT_EQ(zones_.Open(zone), Status::kOk);
+  const auto close = [&](std::uint32_t zone) {
+    return zones_.Prepare(zone, ZoneState::kClosed, kBlock, false, false);
+  };
+  EXPECT_EQ(close(3), Status::kOk);
+  EXPECT_EQ(close(3), Status::kOk);
+  EXPECT_EQ(State(3), ZoneState::kClosed);
+  EXPECT_EQ(State(0), ZoneState::kExplicit);
+  EXPECT_EQ(close(4), Status::kTooManyActive);
+}
+
 }  // namespace
 }  // namespace zonemodel

@@ -46,7 +46,10 @@ Status Zones::TakeOpen(std::uint32_t number, ZoneState state) {
   if (!active) ++active_;
   if (!zone.open()) ++open_;
   zone.state = state;
-  if (state == ZoneState::kImplicit && parameters_.max_open != 0) implicit_.push_back(number);
+  if (state == ZoneState::kImplicit && parameters_.max_open != 0) {
+    std::erase(implicit_, number);  // the zone is now the youngest
+    implicit_.push_back(number);
+  }
   return Status::kOk;
 }
 
@@ -134,12 +137,16 @@ Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
   Leave(number, ZoneState::kEmpty);
   Zone& zone = zones_[number];
   if (state == ZoneState::kFull) zone.state = state;
-  if (state == ZoneState::kExplicit || state == ZoneState::kImplicit ||
-      state == ZoneState::kClosed) {
-    const Status status =
-        TakeOpen(number, state == ZoneState::kClosed ? ZoneState::kExplicit : state);
+  if (state == ZoneState::kExplicit || state == ZoneState::kImplicit) {
+    const Status status = TakeOpen(number, state);
     if (status != Status::kOk) return status;
-    if (state == ZoneState::kClosed) Leave(number, ZoneState::kClosed);
+  }
+  if (state == ZoneState::kClosed) {  // was not open before, so it takes nothing of that limit
+    if (parameters_.max_active != 0 && active_ == parameters_.max_active) {
+      return Status::kTooManyActive;
+    }
+    ++active_;
+    zone.state = state;
   }
   zone.finished = finished;
   zone.stale = stale;
