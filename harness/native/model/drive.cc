@@ -238,9 +238,11 @@ void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
 void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   const Bytes page = ftl_->page_bytes();
   Ftl::Work work;
-  for (Bytes at = offset / page; at * page < offset + bytes; ++at) {
-    ftl_->Write(static_cast<std::uint32_t>(at), &work);
-  }
+  const Bytes first = offset / page;
+  const Bytes end = (offset + bytes + page - 1) / page;
+  for (Bytes at = first; at < end; ++at) ftl_->Write(static_cast<std::uint32_t>(at), &work);
+  // A page that is written in part takes a whole page of the buffer.
+  buffer_.Force((end - first) * page - bytes);
   const Bytes unit = parameters_.flash.program_unit;
   const Bytes moved = work.moved * page;
   media_.moved += moved;

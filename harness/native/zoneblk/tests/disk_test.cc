@@ -23,15 +23,18 @@ constexpr std::uint32_t kDepth = 32;
 
 class DiskTest : public testing::Test {
  protected:
-  explicit DiskTest(bool zoned = true)
-      : parameters_(zonemodel::ReadParameters(zonemodel::SmallDrive())),
-        disk_(parameters_, zoned, kDepth, 1) {}
+  explicit DiskTest(bool zoned = true, const zonemodel::Json& model = zonemodel::SmallDrive())
+      : parameters_(zonemodel::ReadParameters(model)), disk_(parameters_, zoned, kDepth, 1) {}
 
   // Submits a request alone, and returns its result.
   Done Do(Op op, Bytes offset, Bytes bytes = 0) {
     move_ = disk_.Submit(now_, 0, {.op = op, .offset = offset, .bytes = bytes});
     std::vector<Done> done;
     while (done.empty()) {
+      if (disk_.Next() == zonemodel::kNever) {
+        ADD_FAILURE() << "the request never ends";
+        return {};
+      }
       now_ = std::max(now_, disk_.Next());
       disk_.Advance(now_, &done);
     }
@@ -52,6 +55,16 @@ class DiskTest : public testing::Test {
 class ConventionalTest : public DiskTest {
  protected:
   ConventionalTest() : DiskTest(false) {}
+};
+
+class SmallBlockTest : public DiskTest {
+ protected:
+  SmallBlockTest() : DiskTest(false, Model()) {}
+  static zonemodel::Json Model() {
+    zonemodel::Json model = zonemodel::SmallDrive();
+    model["front"]["logical_block"] = "512B";
+    return model;
+  }
 };
 
 TEST_F(DiskTest, CommandsTakeTheTimesOfTheModel) {
@@ -241,6 +254,13 @@ TEST_F(ConventionalTest, AcceptsRandomWritesAndDiscards) {
   EXPECT_EQ(move_.way, Move::Way::kDiscard);
   EXPECT_EQ(Do(Op::kDiscard, disk_.size(), 4 * kKiB).error, EIO);
   EXPECT_EQ(move_.way, Move::Way::kNone);
+}
+
+TEST_F(SmallBlockTest, WritesBelowAPageOfTheMapEnd) {
+  for (Bytes i = 0; i < 40; ++i) {
+    now_ += 10 * kMs;  // nothing is under way
+    EXPECT_EQ(Latency(Do(Op::kWrite, i * 16 * kKiB, 512)), 10 * kUs) << i;
+  }
 }
 
 TEST_F(ConventionalTest, HasNoZones) {
