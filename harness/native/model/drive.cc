@@ -31,8 +31,10 @@ Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
                       bool stale) {
   if (number >= zones_->count()) return Status::kOutOfRange;
   Zone& zone = zones_->at(number);
-  buffer_.Release(zone.buffered - zone.sent);
+  const Bytes waiting = zone.buffered - zone.sent;
   const Status status = zones_->Prepare(number, state, written, finished, stale);
+  if (status != Status::kOk) return status;
+  buffer_.Release(waiting);
   const Bytes whole = finished ? written : written - written % parameters_.flash.program_unit;
   zone.sent = zone.programmed = whole;
   buffer_.Force(zone.buffered - zone.sent);

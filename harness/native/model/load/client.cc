@@ -80,7 +80,10 @@ bool Client::Next(std::uint32_t slot, Command* command) {
 void Client::Refill(std::uint32_t zone) {
   if (!job_.refill) return;
   const Fill& fill = *job_.refill;
-  drive_->Prepare(zone, fill.state, fill.written, fill.finished, fill.used);
+  const Status status = drive_->Prepare(zone, fill.state, fill.written, fill.finished, fill.used);
+  if (status == Status::kOk) return;
+  throw BadInput("client '" + job_.name + "': refill exceeds the limits of active or open zones",
+                 "refill to a full or an empty zone, or prepare fewer zones");
 }
 
 bool Client::NextOfSequence(Command* command) {

@@ -132,7 +132,13 @@ TEST_F(ProgramTest, RefusesJobs) {
   Refuses("duration or a limit is missing");
   job_ = good;
   job_["prepare"] = {{{"zones", {0, 5}}, {"fill_pct", 50}}};
-  Refuses("limits of active or open zones");
+  Refuses("prepare exceeds the limits of active or open zones");
+  job_ = OneClient({{"mix", {{"reset", 1}}},
+                    {"zones", {0, 4}},
+                    {"refill", {{"fill_pct", 50}}},
+                    {"commands", 8}});
+  job_["prepare"] = {{{"zones", {8, 12}}, {"fill_pct", 50}}};
+  Refuses("refill exceeds the limits of active or open zones");
 }
 
 }  // namespace
