@@ -5,7 +5,7 @@
 namespace zonemodel {
 namespace {
 
-constexpr std::uint32_t kNoTag = ~std::uint32_t{0};
+constexpr std::uint32_t kNoZone = ~std::uint32_t{0};
 constexpr std::uint64_t kStream = 2;  // of random numbers
 
 }  // namespace
@@ -18,12 +18,7 @@ Drive::Drive(const Parameters& parameters, std::uint64_t seed, EventQueue* event
       buffer_(parameters.buffer),
       dies_(parameters.flash, seed, events),
       under_way_(kMostTags) {
-  if (parameters.zones) {
-    zones_.emplace(*parameters.zones, parameters.flash);
-    waits_for_fill_.assign(parameters.zones->count, kNoTag);
-    waits_for_erase_.assign(parameters.zones->count, kNoTag);
-    fills_.assign(parameters.zones->count, 0);
-  }
+  if (parameters.zones) zones_.emplace(*parameters.zones, parameters.flash);
   if (parameters.ftl) ftl_.emplace(*parameters.ftl, parameters.flash);
 }
 
@@ -251,11 +246,11 @@ void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   buffer_.Force(moved);
   for (const Ftl::Unit& whole : work.units) {
     const Task::Kind kind = whole.moved > 0 ? Task::Kind::kMove : Task::Kind::kProgram;
-    dies_.Add(whole.die, now, {kind, 1, kNoTag, unit, whole.reads * parameters_.flash.read_page});
+    dies_.Add(whole.die, now, {kind, 1, kNoZone, unit, whole.reads * parameters_.flash.read_page});
   }
   for (std::size_t i = 0; i < work.erased.size(); ++i) {
     for (std::uint32_t die = 0; die < ftl_->dies(); ++die) {
-      dies_.Add(die, now, {Task::Kind::kErase, 1, kNoTag, 0, 0});
+      dies_.Add(die, now, {Task::Kind::kErase, 1, kNoZone, 0, 0});
     }
     media_.erases += ftl_->dies();
   }
@@ -288,21 +283,21 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   Zone& zone = zones_->at(number);
   const Bytes unit = parameters_.flash.program_unit;
   media_.pad += rest;
-  waits_for_fill_[number] = tag;
   std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
   const Bytes first = zone.sent / unit;
   for (Bytes at = first; at < (parameters.capacity + unit - 1) / unit; ++at) {
     ++programs[zones_->DieOf(number, at)];
-    ++fills_[number];
+    ++under_way_[tag].parts;
     ++waited_tasks_;
   }
   // The first unit also holds what waits in the buffer.
   const std::uint32_t die = zones_->DieOf(number, first);
   --programs[die];
-  dies_.Add(die, arrival, {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0});
+  dies_.Add(die, arrival, {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0, tag});
   zone.sent = zone.buffered;
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
-    if (programs[i] > 0) dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0});
+    if (programs[i] == 0) continue;
+    dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0, tag});
   }
 }
 
@@ -352,11 +347,10 @@ void Drive::EraseZone(Time now, std::uint32_t number, std::uint32_t tag) {
   const std::uint32_t dies = parameters_.zones->dies();
   media_.erases += dies;
   if (parameters_.zones->erase_at == EraseAt::kNone) return Part(now, tag);
-  waits_for_erase_[number] = tag;
   under_way_[tag].parts += dies - 1;
   waited_tasks_ += dies;
   for (std::uint32_t i = 0; i < dies; ++i) {
-    dies_.Add(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0});
+    dies_.Add(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0, tag});
   }
 }
 
@@ -400,19 +394,17 @@ Time Drive::EarliestDone(std::uint32_t tag) const {
 
 void Drive::Ended(Time now, const Task& task) {
   if (task.kind == Task::Kind::kErase) {
-    if (task.owner == kNoTag) return;
+    if (task.tag == Task::kNobody) return;
     --waited_tasks_;
-    return Part(now, waits_for_erase_[task.owner]);
+    return Part(now, task.tag);
   }
   media_.programmed += parameters_.flash.program_unit;
-  if (task.owner != kNoTag) {
+  if (task.owner != kNoZone) {
     Zone& zone = zones_->at(task.owner);  // it may have been reset meanwhile
     zone.programmed = std::min(zone.programmed + task.buffered, zone.sent);
     if (task.kind == Task::Kind::kFill) {
       --waited_tasks_;
-      if (--fills_[task.owner] == 0) {
-        Done(now + parameters_.zones->finish + front_.format(), waits_for_fill_[task.owner]);
-      }
+      Part(now + parameters_.zones->finish + front_.format(), task.tag);
     }
   }
   if (task.buffered == 0) return;

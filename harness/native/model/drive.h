@@ -113,13 +113,10 @@ class Drive {
   std::optional<Zones> zones_;
   std::optional<Ftl> ftl_;
   Media media_;
-  std::vector<UnderWay> under_way_;             // by tag
-  std::vector<std::uint32_t> waits_for_fill_;   // by zone: tag of the finish, or kNoTag
-  std::vector<std::uint32_t> waits_for_erase_;  // by zone: tag of the command, or kNoTag
-  std::vector<std::uint32_t> fills_;            // by zone: programs of a finish under way
-  std::uint64_t waited_tasks_ = 0;              // fills and erases that a command waits for
-  std::deque<Section> core_queue_;              // the core that runs resets works on the first
-  Time core_end_ = 0;                           // of that one
+  std::vector<UnderWay> under_way_;  // by tag
+  std::uint64_t waited_tasks_ = 0;   // fills and erases that a command waits for
+  std::deque<Section> core_queue_;   // the core that runs resets works on the first
+  Time core_end_ = 0;                // of that one
 };
 
 }  // namespace zonemodel

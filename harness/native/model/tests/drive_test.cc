@@ -271,5 +271,17 @@ TEST(Drive, APassWithoutACommandEndsItsClient) {
   EXPECT_EQ(Play(SmallDrive(), job)["media"]["host_bytes"], 4 << 19);
 }
 
+// A refill lets a zone be finished again while its programs are under way.
+TEST(Drive, EachFinishOfAZoneEnds) {
+  const Json finishes = PlayOne(SmallDrive(),
+                                OneClient({{"mix", {{"finish", 1}}},
+                                           {"zones", {0, 2}},
+                                           {"depth", 4},
+                                           {"refill", {{"fill_pct", 50}}},
+                                           {"commands", 40}}),
+                                "finish");
+  EXPECT_EQ(finishes["count"], 40);
+}
+
 }  // namespace
 }  // namespace zonemodel
