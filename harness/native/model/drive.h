@@ -59,7 +59,6 @@ class Drive {
   // often, without time.
   void PrepareConventional(bool random, std::uint32_t times, kvmix::Random* draw);
   [[nodiscard]] const Zones* zones() const { return zones_ ? &*zones_ : nullptr; }
-  Ftl* ftl() { return ftl_ ? &*ftl_ : nullptr; }
   [[nodiscard]] const Ftl* ftl() const { return ftl_ ? &*ftl_ : nullptr; }
   [[nodiscard]] const Media& media() const { return media_; }
 

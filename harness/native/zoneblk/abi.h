@@ -14,7 +14,6 @@ constexpr const char* kControl = "/dev/ublk-control";
 // Layout of the queue's descriptors and of data in the character device.
 constexpr std::uint64_t kDataOffset = 0x80000000;
 constexpr unsigned kTagShift = 25;
-constexpr std::uint32_t kMostDepth = 4096;
 
 struct ControlCommand {
   std::uint32_t device;
@@ -116,7 +115,6 @@ enum Operation : std::uint8_t {
   kWrite = 1,
   kFlush = 2,
   kDiscard = 3,
-  kWriteZeroes = 5,
   kZoneOpen = 10,
   kZoneClose = 11,
   kZoneFinish = 12,

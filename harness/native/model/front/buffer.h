@@ -43,8 +43,6 @@ class Buffer {
   }
 
   [[nodiscard]] bool has_waiters() const { return !waiters_.empty(); }
-  [[nodiscard]] Bytes used() const { return used_; }
-  [[nodiscard]] Bytes size() const { return size_; }
 
  private:
   [[nodiscard]] bool Fits(Bytes bytes) const { return used_ + bytes <= size_; }

@@ -48,7 +48,6 @@ class Zones {
   Zone& at(std::uint32_t zone) { return zones_[zone]; }
   [[nodiscard]] const Zone& at(std::uint32_t zone) const { return zones_[zone]; }
   [[nodiscard]] std::uint32_t count() const { return parameters_.count; }
-  [[nodiscard]] Bytes capacity() const { return parameters_.capacity; }
   // The die of a zone's program unit.
   [[nodiscard]] std::uint32_t DieOf(std::uint32_t zone, std::uint64_t unit) const;
 
