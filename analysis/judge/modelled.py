@@ -9,6 +9,7 @@ from functools import cache
 from statistics import geometric_mean
 
 from analysis import numbers
+from analysis.judge import noise
 from analysis.judge.side import Side
 from analysis.judge.verdicts import Verdict
 from analysis.read.drives import RecordedDrive, drive_of
@@ -150,7 +151,7 @@ def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | 
     Single runs differ by chance, too, so the geometric mean over all pairs of runs decides. Runs of
     identical cells (twins) are the same runs once more, and make chance smaller.
     """
-    pairs = [(run, other) for run in _alike(side) if (other := _at_twice(run, slower))]
+    pairs = [(run, other) for run in side.once(_alike) if (other := _at_twice(run, slower))]
     if not pairs:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
     for phase in _phases(pairs[0][0], key):
@@ -168,12 +169,10 @@ def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | 
 
 def _alike(side: Side) -> list[RunRecord]:
     """Return the ok runs of a side, and those of cells that are identical to its cells."""
-    cells = {_cell(run) for run in side.ok}
-    return [run for run in side.pool.latest if run.ok and _cell(run) in cells]
-
-
-def _cell(run: RunRecord) -> tuple[object, ...]:
-    return (run.campaign, run.result.device.model, _work(run))
+    own = {run.cell for run in side.ok}
+    groups = [cells for cells in noise.identical_cells(side.pool.latest) if own & cells.keys()]
+    twins = [run for cells in groups for cell in cells.keys() - own for run in cells[cell]]
+    return [*side.ok, *(run for run in twins if run.ok)]
 
 
 def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | None:
@@ -197,13 +196,8 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
 
 def _identity(run: RunRecord) -> tuple[object, ...]:
     """Return what the same run has in common. Cells with equal settings stand for each other."""
-    return (_work(run), run.result.repetition, run.result.seed)
-
-
-def _work(run: RunRecord) -> tuple[object, ...]:
-    """Return what runs of identical cells have in common."""
-    phases = tuple((phase.name, frozenset(phase.flags)) for phase in run.spec.phases)
-    return (run.settings, phases)
+    phases = {phase.name: phase.flags.keys() for phase in run.spec.phases}
+    return (run.settings, run.result.repetition, run.result.seed, phases)
 
 
 def _same_work(run: RunRecord, slower: RunRecord) -> bool:

@@ -62,8 +62,8 @@ def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | Non
     """Return the smallest n with which a relative difference of ``effect`` is shown with POWER.
 
     The spread of one within-block log ratio is s = error·√n. Welch's t has 2n - 2 degrees of
-    freedom. None if the spread is not known, the effect is
-    within the noise floor, or n would exceed MOST_REPETITIONS.
+    freedom. None if the spread is not known, the effect is within the noise floor, or n would
+    exceed MOST_REPETITIONS.
     """
     if found.error is None or not found.is_ratio or effect <= floor:
         return None

@@ -114,10 +114,11 @@ def judge_row(
     shown = None
     if percentiles.per_myriad(info.name) is not None:
         intended = percentiles.is_intended(info.name)
-        wholes = [side.once(_histogram, phase, intended) for side in (base, level)]
+        left_whole = base.once(_histogram, phase, intended)
+        right_whole = level.once(_histogram, phase, intended)
         shown = (
-            percentiles.percentile(wholes[0], info.name),
-            percentiles.percentile(wholes[1], info.name),
+            percentiles.percentile(left_whole, info.name),
+            percentiles.percentile(right_whole, info.name),
         )
         notes = (*notes, _STATISTIC)
     return Row(

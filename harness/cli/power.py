@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from analysis.judge.forecast import EarlierSpread
 
 FIND = "find:"
-# A study has at most so many repetitions.
-MOST = 99
 _ROOT = Path(__file__).parents[2]
 _EXAMPLE = _ROOT / "results" / "example.tar.xz"
 # The README's campaign is too large for the repository; this has the numbers of its comparison.
@@ -95,6 +93,7 @@ def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
         UsageError: no earlier campaign has the spread.
     """
     from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
+    from harness.plan.study_models import MOST_REPETITIONS  # noqa: PLC0415
 
     claimed = {(claim.metric, claim.level) for claim in plan.claims}
     _, spreads = _spreads_of(plan, earlier)
@@ -107,7 +106,7 @@ def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
             code="repetitions",
         )
     found = [one.needed for one in forecast.forecast(spreads, planned, effect)]
-    return max([planned, *(n for n in found if n is not None and n <= MOST)])
+    return max([planned, *(n for n in found if n is not None and n <= MOST_REPETITIONS)])
 
 
 def lines(plan: Plan, effect: float, repetitions: int, earlier: str | None) -> list[str]:

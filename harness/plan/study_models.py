@@ -20,6 +20,7 @@ OPTION = "."
 MediaModelName = Annotated[
     Name | DriveModel | None, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})
 ]
+MOST_REPETITIONS = 99
 FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]*$")]
 
 
@@ -65,7 +66,7 @@ class Study(Model):
     levels: tuple[Name | LevelEntry, ...] = ()
     rigs: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]] = {}
     factors: dict[FactorName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
-    repetitions: Annotated[int, Field(ge=1, le=99)]
+    repetitions: Annotated[int, Field(ge=1, le=MOST_REPETITIONS)]
     seed: Annotated[int, Field(ge=1, lt=2**31)]
     cold: bool = True
     tracing: Literal["off", "zones", "all"] = "zones"
