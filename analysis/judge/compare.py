@@ -80,6 +80,7 @@ class Comparison:
         absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
+        judge: the settings that gave the rows.
         asked: whether the user named the metrics, so that every one is shown.
     """
 
@@ -98,6 +99,7 @@ class Comparison:
     steady: tuple[PhaseSteady, ...]
     floors: dict[str, Floor]
     drifts: tuple[Drift, ...]
+    judge: Judge
     asked: bool = False
 
     @property
@@ -270,6 +272,7 @@ def compare(
         steady=labels,
         floors={key: floors[key] for key in keys},
         drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
+        judge=judge,
         asked=bool(metrics),
     )
 

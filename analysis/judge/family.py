@@ -92,7 +92,9 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
     claims: dict[Key, Claim] = {}
     p_values: dict[Key | str, float] = {}
     for claim in campaign.plan.claims:
-        found = list(_rows(judge, claim))
+        found = list(
+            rows_of_pair(judge, judge.pool.latest, claim.metric, claim.baseline, claim.level)
+        )
         for one in found:
             claims[one.key] = claim
             if one.row.verdict not in KNOWN_BEFORE:
@@ -105,21 +107,19 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
     return {key: _Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
 
 
-def _rows(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:
-    """Return the claim's rows in the whole campaign, one per stratum."""
-    if claim.metric not in judge.floors:
+def rows_of_pair(
+    judge: Judge, runs: Sequence[RunRecord], metric: str, baseline: str, level: str
+) -> Iterable[KeyedRow]:
+    """Return the rows of two values of the contrasted factor, one per stratum."""
+    if metric not in judge.floors:
         return
-    runs = [
-        run
-        for run in judge.pool.latest
-        if label(run, judge.contrast) in (claim.baseline, claim.level)
-    ]
-    for stratum, members in strata(runs, judge.contrast).items():
-        base, level = Side(claim.baseline, judge.pool), Side(claim.level, judge.pool)
+    pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
+    for stratum, members in strata(pair, judge.contrast).items():
+        base, other = Side(baseline, judge.pool), Side(level, judge.pool)
         for run in members:
-            side = base if label(run, judge.contrast) == claim.baseline else level
+            side = base if label(run, judge.contrast) == baseline else other
             side.runs.append(run)
-        if level.ok:
-            diff = judge.differences(base, level)
-            for row in judge.rows([claim.metric], stratum, base, level, diff):
-                yield KeyedRow.of(row, base, level)
+        if other.ok:
+            diff = judge.differences(base, other)
+            for row in judge.rows([metric], stratum, base, other, diff):
+                yield KeyedRow.of(row, base, other)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from analysis.read.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
 from harness.metrics.catalogue import RESULT, Better, MetricInfo, MetricKind, lookup
+
+_MOST_HINTS = 5
 
 
 def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
@@ -29,7 +32,7 @@ def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
         if not matching(pattern):
             raise UsageError(
                 f"no metric {pattern!r} in this campaign",
-                hint=f"metrics: {', '.join(known)}" if known else "no run has any metric yet",
+                hint=_metrics_like(pattern, known),
                 code="unknown-metric",
             )
     wanted = patterns or plan.metrics
@@ -38,6 +41,18 @@ def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
         claimed = [claim.metric for claim in plan.claims if not patterns]
         return list(dict.fromkeys([*chosen, *(key for key in claimed if key in known)]))
     return [key for key in known if metric_info(key).better is not Better.NONE]
+
+
+def _metrics_like(pattern: str, known: Sequence[str]) -> str:
+    """Return a hint with a few names that resemble a pattern; a campaign has hundreds of keys."""
+    if not known:
+        return "no run has any metric yet"
+    names = sorted({key.rpartition(".")[2] for key in known})
+    word = pattern.rpartition(".")[2].strip("*")
+    containing = [name for name in names if word and word in name]
+    close = (containing or difflib.get_close_matches(word, names))[:_MOST_HINTS]
+    guess = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{guess}--metric '*' --format csv lists all"
 
 
 def metric_info(key: str) -> MetricInfo:

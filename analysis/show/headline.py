@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import family, noise, wording
+from analysis.judge import family, noise, order, wording
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -61,14 +61,6 @@ def _is_better(row: Row) -> bool:
     return row.verdict.differs and _gain(row) > 0
 
 
-def _overlap(row: Row, best: Row) -> bool:
-    """Return whether the order of two values is open; both are compared with one baseline."""
-    (low, high), (least, most) = row.estimate.bounds, best.estimate.bounds
-    if low is None or high is None or least is None or most is None:
-        return True
-    return row.stratum == best.stratum and low <= most and least <= high
-
-
 def _gain(row: Row) -> float:
     """Return the difference, positive where it favours the level."""
     estimate = row.estimate
@@ -81,18 +73,36 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     if _is_better(best):
         base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
         extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
-        close = [wording.level(row) for row in rows if row is not best and _overlap(row, best)]
-        mean = "mean of " if close else ""
+        direct = order.against_others(comparison, rows, best)
+        shown = {row.baseline for row in direct if _is_better(row)}
+        open_order = [
+            row.level
+            for row in rows
+            if row is not best and row.stratum == best.stratum and row.level not in shown
+        ]
+        mean = "mean of " if open_order else ""
         text = (
             f"{wording.level(best)} has the {extreme} {mean}{name}: {value}, against {base} "
             f"of {best.baseline}."
         )
-        if close:
-            text += f" Its interval overlaps with {_listed(close)}, so their order is not shown."
-        return text
+        if open_order:
+            return f"{text} Its order with {_listed(open_order)} is not shown."
+        return text + _lead(direct)
     if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is shown to be better than {best.baseline} in {name}."
     return f"No {comparison.contrast} is shown to differ from {best.baseline} in {name}."
+
+
+def _lead(direct: Sequence[Row]) -> str:
+    """Name the value that comes closest to the best one."""
+    if not direct:
+        return ""
+    nearest = min(direct, key=_gain)
+    word = "ratio " if nearest.estimate.is_ratio else ""
+    return (
+        f" Against the next, {nearest.baseline}: "
+        f"{word}{wording.ratio(nearest)} ({wording.interval(nearest)})."
+    )
 
 
 def _how_much(rows: Sequence[Row]) -> str:

@@ -79,8 +79,14 @@ def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> No
         "readrandom.throughput",
         "overwrite.gc_events",
     ]
-    with pytest.raises(UsageError, match="no metric 'thruput'"):
-        compare(comparison.campaign, metrics=["thruput"])
+    for asked, meant in (
+        ("thruput", "did you mean throughput? "),
+        ("fillrandom.p99", "did you mean latency_p99 or latency_p99_9 or latency_p99_99? "),
+        ("zzz", ""),
+    ):
+        with pytest.raises(UsageError, match=f"no metric '{asked}'") as refused:
+            compare(comparison.campaign, metrics=[asked])
+        assert refused.value.hint == f"{meant}--metric '*' --format csv lists all"
     with pytest.raises(UsageError, match="no level 'dm-zap'"):
         compare(comparison.campaign, baseline="dm-zap")
     with pytest.raises(UsageError, match="no factor 'colour'"):

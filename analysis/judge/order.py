@@ -1,0 +1,46 @@
+"""Judges the best value of a comparison against each other value.
+
+Two intervals of ratios to one baseline share its spread, so their overlap decides nothing. The
+values are compared with each other, in the same blocks. The runs decide which value is the best,
+so each p is multiplied by the number of pairs (Bonferroni over all pairs).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from analysis.judge import family, stats
+from analysis.judge.compare import Comparison
+from analysis.judge.rows import Row
+from analysis.judge.select import stratum_of
+
+
+def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> list[Row]:
+    """Return one row for each other value, with that value as the baseline.
+
+    A value without any comparable run has no row.
+
+    Args:
+        comparison: the comparison with one baseline.
+        rows: the rows of one metric. Those of other strata than the best row's do not count.
+        best: one of ``rows``.
+    """
+    names = [row.level for row in rows if row is not best and row.stratum == best.stratum]
+    runs = [run for run in comparison.runs if stratum_of(run, comparison.varying) == best.stratum]
+    pairs = math.comb(len(names) + 2, 2)  # the best value and the baseline count too
+    return [
+        _corrected(one.row, pairs)
+        for name in names
+        for one in family.rows_of_pair(comparison.judge, runs, best.metric, name, best.level)
+    ]
+
+
+def _corrected(row: Row, pairs: int) -> Row:
+    if not row.verdict.is_judged:
+        return row
+    p = stats.p_beyond(row.estimate, row.floor)
+    adjusted = min(1.0, pairs * p) if p is not None else 1.0
+    word = stats.verdict(row.estimate, row.info.better, p_value=adjusted, claimed=False)
+    return dataclasses.replace(row, verdict=word)
