@@ -62,7 +62,7 @@ DISTINCT_AFTER_FILLRANDOM = 1 - 1 / math.e
 _TREE = "stats"
 
 # Operations between two lines on stderr where a drive is slowed.
-_FEW = 8
+_FEW = 16
 
 # The flag that prints RocksDB's tickers and histograms. Output without the following is damaged.
 STATISTICS = "statistics"

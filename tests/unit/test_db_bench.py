@@ -88,7 +88,7 @@ def test_a_slowed_drive_reports_after_a_few_operations() -> None:
     """db_bench looks at the clock every 1,000 operations: as many as take 13 s at k = 128."""
     model = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-01234567 x128")
     up = replace(level(None, "zlfs://dev:ublkb0"), devices=(model,))
-    assert report(up).flags == {"stats_interval": 8}
+    assert report(up).flags == {"stats_interval": 16}
     assert report(replace(up, devices=(ZONED,))).flags == {"stats_interval_seconds": 1}
 
 
