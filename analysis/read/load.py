@@ -220,22 +220,42 @@ class Pool:
         return next(campaign for campaign in self.campaigns if campaign.label == run.campaign)
 
 
-def load_pool(paths: Sequence[Path]) -> Pool:
-    """Load campaigns. Several get their folder names as labels, or paths if names are equal.
+def load_pool(paths: Sequence[Path], given: Sequence[str] = ()) -> Pool:
+    """Load campaigns. Several get their folder names as labels.
+
+    Args:
+        paths: the campaigns' folders.
+        given: what the user calls them, for labels if folder names are equal; paths by default.
 
     Raises:
         ConfigError: a file has an unknown schema version.
         RunFailed: a run directory is corrupt.
-        UsageError: a campaign is named twice.
+        UsageError: a run is in two of them: it would count as two measurements.
     """
-    folders = [path.resolve() for path in paths]
-    if len(set(folders)) != len(folders):
-        raise UsageError("a campaign is named twice", hint="name each campaign once", code="twice")
-    if len(folders) == 1:
+    if len(paths) == 1:
         return Pool((load(paths[0]),))
-    names = [path.name for path in folders]
-    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    return Pool(tuple(load(path, label) for path, label in zip(paths, labels, strict=True)))
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = list(given) or [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise _named_twice("a campaign is named twice")
+    pool = Pool(tuple(load(path, label) for path, label in zip(paths, names, strict=True)))
+    _refuse_copies(pool)
+    return pool
+
+
+def _refuse_copies(pool: Pool) -> None:
+    """Refuse campaigns that share a run, as copies and archives do: its checksums are the same."""
+    known: dict[bytes, RunRecord] = {}
+    for run in pool.runs:
+        first = known.setdefault((run.path / checksums.NAME).read_bytes(), run)
+        if first.campaign != run.campaign:
+            raise _named_twice(f"{first.campaign} and {run.campaign} share the run {run.spec.run}")
+
+
+def _named_twice(problem: str) -> UsageError:
+    hint = "name each campaign once; a copy is no second measurement"
+    return UsageError(problem, hint=hint, code="twice")
 
 
 def load(path: Path, label: str = "") -> CampaignData:

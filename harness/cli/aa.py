@@ -7,7 +7,7 @@ import sys
 
 from harness.cli.output import add_format, add_repeatable, print_records
 from harness.errors import ExitCode, UsageError
-from harness.store.campaign import find_campaign
+from harness.store import bundle
 
 SUMMARY = "print the noise floor of a campaign from its identical cells (A/A)"
 GROUP = "users"
@@ -44,7 +44,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from analysis.judge.select import select_metrics  # noqa: PLC0415
     from analysis.read.load import load_pool  # noqa: PLC0415
 
-    pool = load_pool([find_campaign(arguments.campaign).root])
+    with bundle.opened(arguments.campaign) as campaign:
+        pool = load_pool([campaign.root])
     if not noise.find_twins([run for run in pool.latest if run.ok]):
         raise UsageError(
             "this campaign has no identical cells with ok runs",

@@ -132,7 +132,8 @@ def execute(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         campaigns = [stack.enter_context(bundle.opened(name)) for name in arguments.campaign]
         slower = [load(stack.enter_context(bundle.opened(name)).root) for name in arguments.slower]
-        return _print(load_pool([one.root for one in campaigns]), slower, arguments)
+        pool = load_pool([one.root for one in campaigns], arguments.campaign)
+        return _print(pool, slower, arguments)
 
 
 def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.cli.output import add_different_code, add_slower
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
-from harness.store.campaign import CampaignPaths
+from harness.store.campaign import CampaignPaths, find_archive
 
 SUMMARY = "write a campaign's page, figures and tables"
 GROUP = "users"
@@ -71,7 +71,7 @@ def _report(
             "--format md prints to stdout; --output applies to html and tex",
             hint="redirect with > FILE",
         )
-    from_archive = Path(arguments.campaign).is_file()
+    from_archive = find_archive(arguments.campaign) is not None
     own = Path(f"{campaign.root.name}-report") if from_archive else campaign.report
     output = arguments.output or own
     if output.exists() and not output.is_dir():

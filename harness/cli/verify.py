@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cli.output import add_different_code, add_format, add_slower, print_records
 from harness.errors import ExitCode, HostError, UsageError
 from harness.store import bundle, overview
-from harness.store.campaign import CampaignPaths, find_campaign
+from harness.store.campaign import CampaignPaths, find_archive, find_campaign
 from harness.verify import agreement, media_again, recompute, signed_root, unchecked
 
 SUMMARY = "check a campaign: checksums, schemas, completeness, claims"
@@ -73,10 +73,10 @@ def execute(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"--{option} is for claims", hint="add --claims; without it nothing is compared"
             )
-    if Path(arguments.campaign).is_file():
+    if archive := find_archive(arguments.campaign):
         with (
             tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
-            bundle.unpacked(Path(arguments.campaign), Path(folder)) as (root, found),
+            bundle.unpacked(archive, Path(folder)) as (root, found),
         ):
             return _verify(CampaignPaths(root), arguments, found)
     return _verify(find_campaign(arguments.campaign), arguments, [])

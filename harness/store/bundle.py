@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from harness.errors import RunFailed, UsageError
 from harness.store import checksums
-from harness.store.campaign import CampaignPaths, find_campaign
+from harness.store.campaign import CampaignPaths, find_archive, find_campaign
 from harness.store.rundir import full_disk_is_clear
 
 RECORD = "bundle.json"
@@ -116,7 +116,7 @@ def unpacked(archive: Path, into: Path) -> Iterator[tuple[Path, list[str]]]:
 
 @contextmanager
 def opened(name: str) -> Iterator[CampaignPaths]:
-    """Yield the paths of a campaign, named by folder, by name below ``results`` or by archive.
+    """Yield the paths of a campaign, named by folder or archive, or by name below ``results``.
 
     An archive is unpacked into a temporary folder, which is removed at the end.
 
@@ -124,12 +124,13 @@ def opened(name: str) -> Iterator[CampaignPaths]:
         UsageError: there is no such campaign, or the file is not an archive of one.
         RunFailed: a file of the archive differs from its checksum.
     """
-    if not Path(name).is_file():
+    archive = find_archive(name)
+    if archive is None:
         yield find_campaign(name)
         return
     with (
         tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
-        unpacked(Path(name), Path(folder)) as (root, differing),
+        unpacked(archive, Path(folder)) as (root, differing),
     ):
         if differing:
             raise RunFailed(

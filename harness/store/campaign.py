@@ -13,6 +13,7 @@ from harness.store.files import load_record
 from harness.store.spec import Inspection, Plan
 
 RESULTS = Path("results")
+ARCHIVE = ".tar.xz"  # the ending of a packed campaign
 
 # Names of campaigns, hosts and runs become folders. Runs of several factors have the longest names.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -94,6 +95,16 @@ def load_inspection(path: Path) -> Inspection:
     return load_record(Inspection, path)
 
 
+def find_archive(name: str) -> Path | None:
+    """Return the archive that a name means: a file, or ``results/NAME.tar.xz``."""
+    if Path(name).is_file():
+        return Path(name)
+    archive = RESULTS / f"{name}{ARCHIVE}"
+    folders = (Path(name), RESULTS / name)
+    has_folder = any((folder / "plan.json").is_file() for folder in folders)
+    return archive if archive.is_file() and not has_folder else None
+
+
 def find_campaign(name: str) -> CampaignPaths:
     """Return the paths of a campaign, named by its folder or by its name below ``results/``.
 
@@ -103,10 +114,11 @@ def find_campaign(name: str) -> CampaignPaths:
     for root in (Path(name), RESULTS / name):
         if (root / "plan.json").is_file():
             return CampaignPaths(root)
-    known = sorted(plan.parent.name for plan in RESULTS.glob("*/plan.json"))
+    known = {plan.parent.name for plan in RESULTS.glob("*/plan.json")}
+    known |= {path.name.removesuffix(ARCHIVE) for path in RESULTS.glob(f"*{ARCHIVE}")}
     raise UsageError(
         f"no campaign {name!r}: it has no plan.json",
-        hint=f"campaigns under {RESULTS}: {', '.join(known)}"
+        hint=f"campaigns under {RESULTS}: {', '.join(sorted(known))}"
         if known
         else f"there are no campaigns under {RESULTS}; make one with: zonelab plan",
         code="no-campaign",

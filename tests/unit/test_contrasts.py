@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,25 @@ def test_cells_of_two_campaigns(tmp_path: Path) -> None:
     assert row(comparison, "").estimate.method is Method.PAIRED
 
 
-def test_campaigns_of_one_name_and_a_campaign_named_twice(tmp_path: Path) -> None:
+def test_campaigns_of_one_name_get_their_paths_as_labels(tmp_path: Path) -> None:
     one = write_on_demand(tmp_path / "a" / "c", series=False)
-    other = write_on_demand(tmp_path / "b" / "c", series=False)
+    other = write_on_demand(tmp_path / "b" / "c", series=False, change=grown(1.1))
     assert compare(load_pool([one, other])).values == (str(one), str(other))
-    with pytest.raises(UsageError, match="named twice"):
-        load_pool([one, one])
+    assert load_pool([one, other], ["a", "b/c.tar.xz"]).campaigns[1].label == "b/c.tar.xz"
+
+
+def test_a_copy_of_a_campaign_is_no_second_measurement(tmp_path: Path) -> None:
+    """Runs that count twice make intervals too narrow."""
+    one = write_on_demand(tmp_path / "c", series=False)
+    copy = shutil.copytree(one, tmp_path / "copy")
+    for path in copy.glob("hosts/*/runs/*--r0[12]*"):
+        shutil.rmtree(path)  # what is left of it was counted
+    for paths, problem in (
+        ([one, one], "a campaign is named twice"),
+        ([one, copy], r"c and copy share the run .*--r03"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            load_pool(paths)
 
 
 def test_campaign_is_no_contrast_where_there_is_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from analysis.read.load import CampaignData, load
 from analysis.show.tables import metrics_csv
 from harness.errors import ConfigError, ExitCode, RunFailed, UsageError
 from harness.store import checksums
-from harness.store.campaign import find_campaign
+from harness.store.campaign import find_archive, find_campaign
 from harness.store.result import Status
 from harness.store.spec import Reason
 from tests.fixtures.campaigns import (
@@ -94,6 +94,25 @@ def test_unknown_campaign_lists_those_that_exist(
         find_campaign("yours")
     assert caught.value.hint.endswith("mine")
     assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_a_name_means_a_folder_first_and_then_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    packed = Path("results/mine.tar.xz")
+    packed.parent.mkdir()
+    assert find_archive("mine") is None
+    packed.touch()
+    assert find_archive("mine") == packed
+    assert find_archive(str(packed)) == packed
+    with pytest.raises(UsageError) as caught:
+        find_campaign("yours")
+    assert caught.value.hint == "campaigns under results: mine"
+    write_campaign(tmp_path / "results" / "mine", repetitions=1, series=False)
+    assert find_archive("mine") is None
+    assert find_archive("results/mine") is None
+    assert find_archive(str(packed)) == packed
 
 
 @pytest.mark.parametrize("name", ["plan.json", "hosts/rig/runs/f2fs--r01/result.json"])
