@@ -52,8 +52,7 @@ def _has_time(run: RunRecord) -> bool:
     """Return whether the time of a run is true, or repeats."""
     kind = run.result.device.kind
     if kind is DeviceKind.MODELLED:
-        host = run.result.manifest.get("host")
-        return isinstance(host, Mapping) and host.get("virtual_time") is True
+        return run.has_virtual_clock
     return kind is not DeviceKind.EMULATED
 
 

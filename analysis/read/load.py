@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,12 @@ class RunRecord:
     def ok(self) -> bool:
         """Whether the run's numbers enter a comparison."""
         return self.result.status is Status.OK
+
+    @property
+    def has_virtual_clock(self) -> bool:
+        """Whether the machine's clock counts instructions; it begins at a fixed date."""
+        host = self.result.manifest.get("host")
+        return isinstance(host, Mapping) and host.get("virtual_time") is True
 
     @property
     def measured(self) -> tuple[PhaseSpec, ...]:

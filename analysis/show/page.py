@@ -10,11 +10,12 @@ import jinja2
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.verdicts import Verdict
+from analysis.read.load import CampaignData
 from analysis.show.headline import answers
 from analysis.show.links import Links
 from analysis.show.parts import Grid, Section
 from analysis.tenants import mix
-from harness.store.campaign import CampaignPaths
+from harness.store.campaign import CampaignPaths, load_campaign
 from harness.store.root import root_hash
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -53,10 +54,19 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
         watermark=watermark(comparison.pool),
         times_judged=comparison.times_judged,
         summary=summary(comparison),
-        began=min((run.result.started for run in campaign.runs), default=""),
+        dates=dates(campaign),
         root=root_hash(CampaignPaths(campaign.path)),
-        ended=max((run.result.finished for run in campaign.runs), default=""),
     )
+
+
+def dates(campaign: CampaignData) -> str:
+    """Return when the runs were measured. Virtual clocks begin at a fixed date and do not count."""
+    runs = [run for run in campaign.runs if not run.has_virtual_clock]
+    if runs:
+        began = min(run.result.started for run in runs)
+        return f"measured {began} to {max(run.result.finished for run in runs)}"
+    record = CampaignPaths(campaign.path).record
+    return f"planned {load_campaign(record).created}" if record.is_file() else ""
 
 
 def summary(comparison: Comparison) -> str:

@@ -1,6 +1,7 @@
 """The report: self-contained, deterministic, complete, with a note for each missing part."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,11 +12,13 @@ from analysis.judge.compare import WATERMARK, compare
 from analysis.read.load import load
 from analysis.show import sections
 from analysis.show.groups import PALETTE, groups_of
+from analysis.show.page import dates
 from analysis.show.report import write_report
 from harness.cli.main import main
 from harness.store import checksums
+from harness.store.campaign import Campaign
 from harness.store.files import dumps
-from harness.store.result import Status
+from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import with_status, write_campaign
 from tests.fixtures.ledgers import ZLFS, build
@@ -115,6 +118,30 @@ def test_page_has_the_facts_that_a_reader_must_know(standard: Path) -> None:
     assert "No ok run wrote to a device during readrandom." in page
     assert "Percentiles" in page
     assert "no difference shown" in page
+
+
+@pytest.mark.parametrize(
+    ("virtual", "shown"),
+    [
+        ("none", "measured 2026-01-01T00:00:00Z to "),
+        ("some", "measured 2026-01-01T00:00:00Z to "),
+        ("all", "planned 2026-11-20T07:00:00+00:00"),
+    ],
+)
+def test_a_virtual_clock_gives_no_date(tmp_path: Path, virtual: str, shown: str) -> None:
+    def change(result: Result) -> Result:
+        counts = virtual == "all" or (virtual == "some" and result.level == "zlfs")
+        host = {**result.manifest["host"], "virtual_time": counts}
+        began = "1970-01-01T00:00:00+00:00" if counts else result.started
+        return replace(result, manifest={**result.manifest, "host": host}, started=began)
+
+    folder = write_campaign(tmp_path / "c", series=False, change=change)
+    created = "2026-11-20T07:00:00+00:00"
+    record = Campaign("c", "s", "", "", created, (), "")
+    (folder / "campaign.json").write_text(dumps(record))
+    assert dates(load(folder)).startswith(shown)
+    (folder / "campaign.json").unlink()
+    assert dates(load(folder)).startswith("" if virtual == "all" else shown)
 
 
 def test_hardware_has_no_watermark(tmp_path: Path) -> None:
