@@ -81,6 +81,7 @@ class Comparison:
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
         judge: the settings that gave the rows.
+        judged: the rows before claims were marked, with their runs.
         asked: whether the user named the metrics, so that every one is shown.
     """
 
@@ -100,6 +101,7 @@ class Comparison:
     floors: dict[str, Floor]
     drifts: tuple[Drift, ...]
     judge: Judge
+    judged: tuple[KeyedRow, ...]
     asked: bool = False
 
     @property
@@ -246,9 +248,9 @@ def compare(
             judged += [
                 KeyedRow.of(row, base, level) for row in judge.rows(own, stratum, base, level, diff)
             ]
-    rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
     order = {key: index for index, key in enumerate(keys)}
-    rows.sort(key=lambda row: order[row.metric])
+    judged.sort(key=lambda keyed: order[keyed.row.metric])
+    rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
     absent = {
@@ -273,6 +275,7 @@ def compare(
         floors={key: floors[key] for key in keys},
         drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
         judge=judge,
+        judged=tuple(judged),
         asked=bool(metrics),
     )
 

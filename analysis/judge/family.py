@@ -46,7 +46,9 @@ KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
 NO_TWINS = "the study has no twins, so the difference between equal cells is unknown"
 
 
-class _Claimed(NamedTuple):
+class Claimed(NamedTuple):
+    """The claim that a comparison tests, with its adjusted p value; None outside the family."""
+
     claim: Claim
     p_holm: float | None
 
@@ -54,7 +56,7 @@ class _Claimed(NamedTuple):
 def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
     """Return the rows; those of declared claims get words of victory by Holm-adjusted p values."""
     declared = _declared(judge)
-    marked = [_marked(one.row, declared.get(one.key)) for one in rows]
+    marked = [victory(one.row, declared.get(one.key)) for one in rows]
     return [_with_warning(row, judge) for row in marked]
 
 
@@ -66,7 +68,8 @@ def _with_warning(row: Row, judge: Judge) -> Row:
     return dataclasses.replace(row, notes=(*row.notes, NO_TWINS))
 
 
-def _marked(row: Row, claimed: _Claimed | None) -> Row:
+def victory(row: Row, claimed: Claimed | None) -> Row:
+    """Return the row; if it is a claim, with its word of victory."""
     if claimed is None:
         return row
     word, p_holm = row.verdict, claimed.p_holm
@@ -80,7 +83,7 @@ def _marked(row: Row, claimed: _Claimed | None) -> Row:
     )
 
 
-def _declared(judge: Judge) -> dict[Key, _Claimed]:
+def _declared(judge: Judge) -> dict[Key, Claimed]:
     """Return every comparison that a claim declares, with its adjusted p value.
 
     A claim without a test counts in the family with p = 1. Rows on an emulated device
@@ -92,9 +95,7 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
     claims: dict[Key, Claim] = {}
     p_values: dict[Key | str, float] = {}
     for claim in campaign.plan.claims:
-        found = list(
-            rows_of_pair(judge, judge.pool.latest, claim.metric, claim.baseline, claim.level)
-        )
+        found = list(rows_of(judge, claim))
         for one in found:
             claims[one.key] = claim
             if one.row.verdict not in KNOWN_BEFORE:
@@ -104,7 +105,13 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
         if not found:
             p_values[claim.id] = 1.0
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    return {key: _Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
+    return {key: Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
+
+
+def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:
+    """Return the claim's rows in all runs of all campaigns, one per stratum."""
+    runs = judge.pool.latest
+    return rows_of_pair(judge, runs, claim.metric, claim.baseline, claim.level)
 
 
 def rows_of_pair(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from analysis import numbers
 from analysis.judge import campaigns, stats, timing
 from analysis.judge.compare import Comparison
+from analysis.judge.family import Claimed, Key, KeyedRow, rows_of, victory
+from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
@@ -33,13 +36,32 @@ def compare_over(whole: Comparison) -> Comparison:
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    speeds = timing.speeds(pool, contrast, whole.baseline)
-    groups: dict[tuple[str, str, str], dict[str, Row]] = defaultdict(dict)
-    for row in whole.rows:
-        campaign, stratum = _split(row.stratum, pool)
-        groups[row.metric, row.level, stratum][campaign] = row
-    rows = [_pooled(members, stratum, pool, speeds) for (_, _, stratum), members in groups.items()]
-    return dataclasses.replace(whole, rows=tuple(_claimed(rows, pool, contrast)))
+    rows = _victories(_over(whole.judge, whole.baseline, whole.judged), whole.judge)
+    return dataclasses.replace(whole, rows=tuple(rows))
+
+
+class _Pooled(NamedTuple):
+    """A row over all campaigns, with what it compares in each."""
+
+    keys: frozenset[Key]
+    row: Row
+
+
+def _over(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
+    """Pool rows with one baseline that differ only in the campaign."""
+    pool = judge.pool
+    speeds = timing.speeds(pool, judge.contrast, baseline)
+    groups: dict[tuple[str, str, str], dict[str, KeyedRow]] = defaultdict(dict)
+    for one in rows:
+        campaign, stratum = _split(one.row.stratum, pool)
+        groups[one.row.metric, one.row.level, stratum][campaign] = one
+    return [
+        _Pooled(
+            frozenset(one.key for one in members.values()),
+            _pooled({name: one.row for name, one in members.items()}, stratum, pool, speeds),
+        )
+        for (_, _, stratum), members in groups.items()
+    ]
 
 
 def _split(stratum: str, pool: Pool) -> tuple[str, str]:
@@ -138,36 +160,30 @@ def _disagreement(rows: Mapping[str, Row], speeds: Mapping[str, float]) -> str:
     return timing.disagreement(estimates, speeds, max(row.floor for row in rows.values()))
 
 
-def _claimed(rows: Sequence[Row], pool: Pool, contrast: str) -> list[Row]:
+def _victories(shown: Sequence[_Pooled], judge: Judge) -> list[Row]:
     """Return the rows; claims that every campaign declared get words of victory after Holm."""
-    claims = _common(pool) if contrast == pool.first.plan.contrast else []
-    places: dict[int, Claim] = {}
-    p_values: dict[int | str, float] = {}
-    for claim in claims:
-        mine = [
-            index
-            for index, row in enumerate(rows)
-            if (row.metric, row.level, row.baseline) == (claim.metric, claim.level, claim.baseline)
-        ]
-        for index in mine:
-            row = rows[index]
-            places[index] = claim
+    declared = _declared(judge)
+    return [victory(one.row, declared.get(one.keys)) for one in shown]
+
+
+def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
+    """Return what the claims compare in all campaigns, whatever is shown, with adjusted p values.
+
+    A claim without a test counts in the family with p = 1.
+    """
+    claims: dict[frozenset[Key], Claim] = {}
+    p_values: dict[frozenset[Key] | str, float] = {}
+    for claim in _common(judge.pool) if judge.contrast == judge.pool.first.plan.contrast else []:
+        found = _over(judge, claim.baseline, rows_of(judge, claim))
+        for keys, row in found:
+            claims[keys] = claim
             if row.verdict is not Verdict.NOT_A_RESULT:
                 p = stats.p_beyond(row.estimate, row.floor) if row.verdict.is_judged else None
-                p_values[index] = 1.0 if p is None else p
-        if not mine:
+                p_values[keys] = 1.0 if p is None else p
+        if not found:
             p_values[claim.id] = 1.0
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    found = list(rows)
-    for index, claim in places.items():
-        row, p_holm = rows[index], adjusted.get(index)
-        word = row.verdict
-        if word.is_judged and p_holm is not None:
-            word = stats.verdict(row.estimate, row.info.better, p_value=p_holm)
-        found[index] = dataclasses.replace(
-            row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm
-        )
-    return found
+    return {keys: Claimed(claim, adjusted.get(keys)) for keys, claim in claims.items()}
 
 
 def _common(pool: Pool) -> list[Claim]:

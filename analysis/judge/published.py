@@ -7,13 +7,12 @@ Published numbers are data in ``analysis/references/*.toml``.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.judge import wording
+from analysis.judge import stats, wording
 from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.compare import compare
 from analysis.judge.guideline import Guideline
@@ -202,21 +201,21 @@ def _in_band(
 
 
 def shown_direction(row: Row) -> Relation | None:
-    """Return the direction if the interval excludes equality, else None.
+    """Return the direction that the row's verdict shows; equal where exact values are; else None.
 
-    Unlike a verdict it exists for descriptive metrics too.
+    A descriptive metric has no such verdict: its whole interval must lie beyond the noise floor.
     """
     found = row.estimate
     equal = 1.0 if found.is_ratio else 0.0
     if found.center is None:
         return None
-    if found.method is Method.EXACT:
-        return _direction(found.center, equal)
-    if found.low is None or found.high is None or found.low <= equal <= found.high:
-        return None
-    if found.is_ratio and abs(math.log(found.center)) <= math.log1p(row.floor):
-        return None
-    return _direction(found.center, equal)
+    if found.method is Method.EXACT and found.center == equal:
+        return Relation.EQUAL
+    differs = row.verdict.differs
+    if row.verdict is Verdict.DESCRIPTIVE:
+        p = stats.p_beyond(found, row.floor)
+        differs = p is not None and p < 1 - stats.CONFIDENCE
+    return _direction(found.center, equal) if differs else None
 
 
 def _direction(value: float, equal: float = 1.0) -> Relation:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.read.zones import ZoneState
+from harness.levels import LEVELS
 
-# Columns of series/level.csv that count garbage collections, for levels that report them.
-_COLLECTIONS = ("gc_foreground_calls", "gc_background_calls", "collected_zones", "reclaim_count")
 _ZONE_EVENTS = {"finishes": ZoneState.FINISHED, "resets": ZoneState.EMPTY}
 
 
@@ -32,7 +32,7 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
             for phase in run.result.phases
             for row in read_columns(run.path / "series" / f"{phase.name}.lsm.csv")[1]
         ),
-        "level's GC": _collections(run),
+        "level's GC": collection_times(run.path / "series" / "level.csv"),
     }
     changes = zones.read_changes(run)
     for name, state in _ZONE_EVENTS.items():
@@ -40,8 +40,14 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
     return {name: tuple(map(run.seconds, times)) for name, times in events.items() if times}
 
 
-def _collections(run: RunRecord) -> tuple[float, ...]:
-    header, rows = read_columns(run.path / "series" / "level.csv")
-    columns = [index for index, name in enumerate(header) if name.endswith(_COLLECTIONS)]
+def collection_times(path: Path) -> tuple[float, ...]:
+    """Return the times at which a level's garbage-collection counters had risen.
+
+    Raises:
+        RunFailed: the series is damaged.
+    """
+    header, rows = read_columns(path)
+    names = {name for level in LEVELS.values() for name in level.gc_columns}
+    columns = [index for index, name in enumerate(header) if name in names]
     counted = [(row[0], sum(row[index] for index in columns)) for row in rows]
     return tuple(t for (_, before), (t, after) in pairwise(counted) if after > before)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from analysis.read.arrays import FloatArray
+from analysis.read.events import collection_times
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
 from analysis.tenants.usage import owner, read_commands
-from harness.levels import LEVELS
 
 # The first of these columns in a series is used, because neighbours affect the tail most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
@@ -102,9 +101,9 @@ def events(run: RunRecord, together: SharedSpan) -> list[Events]:
         if kind in _MANAGEMENT and name is not None:
             events_of[name].setdefault(kind, []).append(command.t)
     for tenant in together.tenants:
-        times = _collections(run, tenant)
+        times = collection_times(run.path / "series" / f"{tenant.name}.level.csv")
         if times:
-            events_of[tenant.name][GC] = times
+            events_of[tenant.name][GC] = list(times)
     return [
         Events(name, {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())})
         for name, kinds in events_of.items()
@@ -158,13 +157,3 @@ def _grid(together: SharedSpan, lines: Sequence[Line]) -> FloatArray | None:
 
 def _count(times: FloatArray, grid: FloatArray) -> FloatArray:
     return np.histogram(times, bins=grid)[0].astype(np.float64)
-
-
-def _collections(run: RunRecord, tenant: TenantRun) -> list[float]:
-    """Return the times at which a level's garbage-collection counters had risen."""
-    header, rows = read_columns(run.path / "series" / f"{tenant.name}.level.csv")
-    names = {name for level in LEVELS.values() for name in level.gc_columns}
-    columns = [index for index, name in enumerate(header) if name in names]
-    totals = [sum(row[index] for index in columns) for row in rows]
-    steps = zip(rows[1:], pairwise(totals), strict=True)
-    return [row[0] for row, (before, now) in steps if now > before]

@@ -228,3 +228,31 @@ def test_a_name_that_begins_another_is_another_campaign(
     rows = compare_over(compare(pool, contrast="level", metrics=[WRITTEN])).rows
     assert [row.stratum for row in rows] == ["block_size 4", "block_size 8"]
     assert not any("no row" in note for row in rows for note in row.notes)
+
+
+def test_a_narrower_view_does_not_change_the_p_of_a_claim(tmp_path: Path) -> None:
+    claims = (CLAIM, Claim("C2", WRITTEN, "btrfs", EXT4, "worse"))
+    factors = ({"block_size": 4}, {"block_size": 8})
+    pool = load_pool(
+        [
+            write_campaign(
+                tmp_path / name,
+                kind=DeviceKind.HARDWARE,
+                factors=factors,
+                hosts=("one", "two"),
+                series=False,
+                claims=claims,
+            )
+            for name in ("a", "b")
+        ]
+    )
+
+    def p_of(**view: object) -> float | None:
+        rows = compare_over(compare(pool, contrast="level", **view)).rows  # type: ignore[arg-type]
+        return next((row.p_holm for row in rows if row.claim == "C1"), None)
+
+    whole = p_of()
+    assert whole is not None
+    assert p_of(against=["f2fs"]) == whole
+    assert p_of(where={"block_size": "4"}, metrics=[WRITTEN], against=["f2fs"]) == whole
+    assert p_of(where={"host": "one"}) is None  # part of the runs is not the declared claim

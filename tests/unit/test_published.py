@@ -8,6 +8,7 @@ import pytest
 from analysis.judge import published
 from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.compare import compare
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.report import write_report
 from harness.errors import ConfigError
@@ -91,6 +92,22 @@ def test_a_direction_is_of_the_numbers_whatever_is_better(
     text = text.replace("ratio = 1.42", f'direction = "{direction}"')
     (held,), _ = published.judge(load(folder), point(tmp_path, text))
     assert held.agreement is outcome, held.why
+
+
+@pytest.mark.parametrize("metric", ["device_written", "operations"])  # judged, descriptive
+def test_a_direction_is_shown_if_the_whole_interval_lies_beyond_the_noise_floor(
+    tmp_path: Path, metric: str
+) -> None:
+    """The ratio is 1.014. Its interval excludes 1 but not the floor of 1 %."""
+    folder = campaign(tmp_path / "c", 1.01, metric=f"overwrite.{metric}", unit="B")
+    text = RATIO.replace("throughput", metric).replace("ratio = 1.42", 'direction = "more"')
+    (row,) = compare(load(folder), metrics=[f"overwrite.{metric}"]).rows
+    assert row.verdict in (Verdict.NO_DIFFERENCE, Verdict.DESCRIPTIVE)
+    assert row.estimate.low is not None
+    assert row.estimate.center is not None
+    assert 1 < row.estimate.low < 1.01 < row.estimate.center
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
+    assert (held.agreement, held.why) == (Agreement.NOT_SHOWN, "no difference shown")
 
 
 def test_on_an_emulated_device_neither_times_nor_f2fs_bytes_are_judged(tmp_path: Path) -> None:
