@@ -6,7 +6,16 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.judge import comparability, drift, family, modelled, noise, one_number, stats
+from analysis.judge import (
+    comparability,
+    drift,
+    family,
+    modelled,
+    noise,
+    one_number,
+    stats,
+    wording,
+)
 from analysis.judge.cells import (
     NO_OK_RUN,
     CellStatus,
@@ -215,8 +224,6 @@ def compare(
     judge = Judge(
         pool, contrast, floors, noise_floor, different_code, tuple(may_differ), tuple(slower)
     )
-    judged: list[KeyedRow] = []
-    found: dict[str, tuple[Difference, ...]] = {}
     chosen_runs = [run for run in runs if label(run, contrast) in values]
     apart = noise.floor_cells(pool.latest, contrast, baseline)
     compared = [run for run in chosen_runs if run.cell not in apart]
@@ -228,26 +235,7 @@ def compare(
     )
     one = one_number.others_of(keys, groups, claimed)
     keys = list(one)
-    every_phase = _phases(compared)
-    for stratum, members in groups.items():
-        elsewhere = every_phase - _phases(members)
-        own = [key for key in keys if key.rpartition(".")[0] not in elsewhere]
-        sides = {value: Side(value, pool) for value in values}
-        for run in members:
-            sides[label(run, contrast)].runs.append(run)
-        for phase in labels:
-            if phase.stratum == stratum:
-                sides[phase.value].labels.append(phase)
-        base = sides[baseline]
-        for value, level in sides.items():
-            if value == baseline or not level.ok:
-                continue
-            diff = judge.differences(base, level)
-            if diff:
-                found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
-            judged += [
-                KeyedRow.of(row, base, level) for row in judge.rows(own, stratum, base, level, diff)
-            ]
+    judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
     order = {key: index for index, key in enumerate(keys)}
     judged.sort(key=lambda keyed: order[keyed.row.metric])
     rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
@@ -270,7 +258,7 @@ def compare(
         skipped=absent | skipped,
         absent=tuple(absent),
         unmeasured=tuple(key for key in selected if key not in measured),
-        differences=found,
+        differences=differences,
         steady=labels,
         floors={key: floors[key] for key in keys},
         drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
@@ -278,6 +266,49 @@ def compare(
         judged=tuple(judged),
         asked=bool(metrics),
     )
+
+
+def _judged(
+    judge: Judge,
+    keys: Sequence[str],
+    groups: Mapping[str, Sequence[RunRecord]],
+    values: Sequence[str],
+    labels: Sequence[PhaseSteady],
+) -> tuple[list[KeyedRow], dict[str, tuple[Difference, ...]]]:
+    """Return the rows of all values against the first one, and what else differs by value."""
+    judged: list[KeyedRow] = []
+    differences: dict[str, tuple[Difference, ...]] = {}
+    every_phase = {phase for members in groups.values() for phase in _phases(members)}
+    for stratum, members in groups.items():
+        elsewhere = every_phase - _phases(members)
+        own = [key for key in keys if key.rpartition(".")[0] not in elsewhere]
+        base, *levels = _sides(judge, values, stratum, members, labels)
+        for level in levels:
+            if not level.ok:
+                continue
+            found = judge.differences(base, level)
+            if found:
+                differences[wording.level_in(level.name, stratum)] = found
+            rows = judge.rows(own, stratum, base, level, found)
+            judged += [KeyedRow.of(row, base, level) for row in rows]
+    return judged, differences
+
+
+def _sides(
+    judge: Judge,
+    values: Sequence[str],
+    stratum: str,
+    members: Sequence[RunRecord],
+    labels: Sequence[PhaseSteady],
+) -> list[Side]:
+    """Return one side per value, each value once, with its runs and phases of a stratum."""
+    sides = {value: Side(value, judge.pool) for value in values}
+    for run in members:
+        sides[label(run, judge.contrast)].runs.append(run)
+    for phase in labels:
+        if phase.stratum == stratum:
+            sides[phase.value].labels.append(phase)
+    return list(sides.values())
 
 
 def _phases(runs: Iterable[RunRecord]) -> set[str]:

@@ -71,6 +71,14 @@ def test_a_row_of_percentiles_names_both_statistics(tmp_path: Path) -> None:
         assert named == one.info.name.startswith("latency_p"), one.metric
 
 
+def test_rows_are_in_the_order_of_the_metrics(tmp_path: Path) -> None:
+    rows = made(tmp_path, metrics=("overwrite.gc_events", RATE)).rows
+    levels = len(dict.fromkeys(row.level for row in rows))
+    assert levels > 1
+    expected = ["overwrite.gc_events"] * levels + [RATE] * levels
+    assert [row.metric for row in rows] == expected
+
+
 def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     comparison = made(tmp_path, metrics=("throughput", "overwrite.gc_events"))
     assert list(dict.fromkeys(r.metric for r in comparison.rows)) == [
