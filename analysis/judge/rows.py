@@ -87,40 +87,27 @@ def judge_row(
     found = between_cells.widened(found, cells)
     notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
-        notes = (*notes, "on another rig, as declared (below)")
-    is_time = info.kind is MetricKind.TIME
-    if is_time and (refused := modelled.refusal(key, base, level, slower)):
-        word = refused.verdict
-        notes = (*notes, refused.reason) if refused.reason else notes
-    elif reasons := [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]:
-        word = Verdict.NOT_COMPARABLE
-        notes = (*notes, *reasons)
-    elif info.better is not Better.NONE and (reasons := worked.idle(key, base, level)):
-        word = Verdict.NOTHING
-        notes = (*notes, *reasons)
-    elif found.method is not Method.NONE and (levels := timing.dependent(info, base, level)):
-        word = Verdict.TIMING_DEPENDENT
-        notes = (*notes, f"the bytes of {levels} depend on the guest's speed")
-    else:
+        notes.append("on another rig, as declared (below)")
+    obstacles = [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]
+    word, reasons = _refusal(key, base, level, found=found, obstacles=obstacles, slower=slower)
+    if word is None:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
-        notes = (*notes, *worked.uncounted(key, base, level))
+        reasons = worked.uncounted(key, base, level)
         if warning := wal.uncounted(key, info, base, level):
-            notes = (*notes, warning)
+            reasons = [*reasons, warning]
     phase = key.rpartition(".")[0]
     states = (base.once(_steady, phase), level.once(_steady, phase))
-    notes += tuple(
-        f"{side.name}: {text}" for side, text in zip((base, level), states, strict=True) if text
-    )
-    shown = None
-    if percentiles.per_myriad(info.name) is not None:
-        intended = percentiles.is_intended(info.name)
-        left_whole = base.once(_histogram, phase, intended)
-        right_whole = level.once(_histogram, phase, intended)
-        shown = (
-            percentiles.percentile(left_whole, info.name),
-            percentiles.percentile(right_whole, info.name),
-        )
-        notes = (*notes, _STATISTIC)
+    notes += [
+        *reasons,
+        *(
+            f"{side.name}: {state}"
+            for side, state in zip((base, level), states, strict=True)
+            if state
+        ),
+    ]
+    shown = _whole_percentiles(info.name, phase, base, level)
+    if shown is not None:
+        notes.append(_STATISTIC)
     return Row(
         key,
         info,
@@ -129,11 +116,45 @@ def judge_row(
         level.name,
         found,
         word,
-        notes,
+        tuple(notes),
         states,
         floor=floor,
         shown=shown,
     )
+
+
+def _refusal(
+    key: str,
+    base: Side,
+    level: Side,
+    *,
+    found: Estimate,
+    obstacles: Sequence[str],
+    slower: Sequence[CampaignData],
+) -> tuple[Verdict | None, Sequence[str]]:
+    """Return the verdict of a row that is not tested, and why; None if nothing forbids a test."""
+    info = metric_info(key)
+    is_time = info.kind is MetricKind.TIME
+    if is_time and (refused := modelled.refusal(key, base, level, slower)):
+        return refused.verdict, [refused.reason] if refused.reason else []
+    if obstacles:
+        return Verdict.NOT_COMPARABLE, obstacles
+    if info.better is not Better.NONE and (reasons := worked.idle(key, base, level)):
+        return Verdict.NOTHING, reasons
+    if found.method is not Method.NONE and (levels := timing.dependent(info, base, level)):
+        return Verdict.TIMING_DEPENDENT, [f"the bytes of {levels} depend on the guest's speed"]
+    return None, ()
+
+
+def _whole_percentiles(
+    name: str, phase: str, base: Side, level: Side
+) -> tuple[float | None, float | None] | None:
+    """Return both sides' percentile of all runs' operations together; None for other metrics."""
+    if percentiles.per_myriad(name) is None:
+        return None
+    intended = percentiles.is_intended(name)
+    left, right = (side.once(_histogram, phase, intended) for side in (base, level))
+    return percentiles.percentile(left, name), percentiles.percentile(right, name)
 
 
 def _obstacles(
@@ -175,7 +196,7 @@ def _warned(side: Side, phase: str) -> Counter[str]:
     )
 
 
-def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) -> tuple[str, ...]:
+def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) -> list[str]:
     notes = []
     for side in (base, level):
         nulls = side.nulls(key)
@@ -193,4 +214,4 @@ def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) ->
         notes.append(f"cells differ by {math.sqrt(found.between_cells / 2):.2%} without a level")
     warned = level.once(_warned, key.rpartition(".")[0])
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
-    return tuple(notes)
+    return notes
