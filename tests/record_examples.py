@@ -1,6 +1,6 @@
 """``make example-bundles``: records the campaigns under ``results/`` again, on rigs.
 
-The example is the first study in small, so that its bundle stays near 1 MB: RocksDB logs every
+The example is the first study in small, so that its bundle stays below 1 MB: RocksDB logs every
 file, and so there are fewer and larger ones. It has no warm-up and two levels, and zlfs has no
 garbage to collect.
 """

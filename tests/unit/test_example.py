@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from analysis.judge.compare import compare
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.plan.expand import expand
@@ -22,11 +24,24 @@ BUNDLES = sorted(RESULTS.glob("*.tar.xz"))
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda path: path.name)
 def test_a_bundle_is_whole_and_small(bundle: Path) -> None:
-    assert bundle.stat().st_size <= 1_100_000
+    assert bundle.stat().st_size <= 1_000_000
     assert main(["verify", str(bundle)]) == 0
     name = bundle.name.removesuffix(".tar.xz")
     command = read_json(unpacked(name, RESULTS) / "campaign.json")["command"]
     assert command[0] == "zonelab"  # not a path of the machine that made it
+
+
+def test_the_example_shows_a_difference_and_none_between_identical_cells() -> None:
+    """A reader of the example sees both kinds of rows."""
+    words = {
+        row.level: row.verdict
+        for row in compare(load(unpacked("example", RESULTS))).rows
+        if row.metric == "overwrite.wa_total"
+    }
+    assert words == {
+        "conventional-ext4-twin": Verdict.NO_DIFFERENCE,
+        "zlfs": Verdict.BETTER,
+    }
 
 
 def test_campaigns_in_results_are_not_committed() -> None:

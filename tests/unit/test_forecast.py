@@ -122,7 +122,7 @@ def test_the_table_of_a_comparison_has_all_that_a_forecast_needs(tmp_path: Path)
     twins(tmp_path / "twins", apart=0.05)
     cases = (
         (_earlier(tmp_path / "c", 0.03), WRITTEN, "zlfs"),
-        (unpacked("example", RESULTS), "overwrite.wa_total", "f2fs"),
+        (unpacked("example", RESULTS), "overwrite.wa_total", "zlfs"),
         (tmp_path / "twins" / "c", "overwrite.device_written", "zenfs"),
     )
     for folder, metric, level in cases:
