@@ -190,6 +190,7 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
     const Status status =
         zones_->Write(command.zone, command.offset, command.bytes, append, &way.result.opened);
     if (status != Status::kOk) return Fail(arrival, tag, status);
+    way.life = zones_->at(command.zone).life;
     if (way.result.opened) more = append ? zones.implicit_open_append : zones.implicit_open;
     Interrupt(append ? zones.manage_append : zones.manage_write);
   }
@@ -201,18 +202,22 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
     EraseZone(arrival, command.zone, tag);
   }
   if (!buffer_.Enter({.tag = tag, .ready = ready, .bytes = command.bytes})) return;
-  Accept(arrival, command);
+  Accept(arrival, way);
   Part(ready, tag);
 }
 
 // Data is in the write buffer: whole units go to the dies.
-void Drive::Accept(Time now, const Command& command) {
+void Drive::Accept(Time now, const UnderWay& way) {
+  const Command& command = way.command;
   media_.host += command.bytes;
-  if (command.conventional) {
-    AcceptConventional(now, command.offset, command.bytes);
-  } else {
-    AcceptZone(now, command.zone, command.bytes);
+  if (command.conventional) return AcceptConventional(now, command.offset, command.bytes);
+  Zone& zone = zones_->at(command.zone);
+  if (zone.life == way.life && !zone.finished) {
+    return AcceptZone(now, command.zone, command.bytes);
   }
+  // While it waited, its zone was reset, or finished: then the finish programs it.
+  buffer_.Release(command.bytes);
+  if (zone.life == way.life) zone.programmed += command.bytes;
 }
 
 void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
@@ -221,14 +226,14 @@ void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
   zone.buffered += bytes;
   while (zone.buffered - zone.sent >= unit) {
     dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
-              {Task::Kind::kProgram, 1, number, unit, 0});
+              {Task::Kind::kProgram, 1, number, unit, 0, Task::kNobody, zone.life});
     zone.sent += unit;
   }
   // A capacity that is no whole number of units ends with a shorter one.
   const Bytes rest = zone.buffered - zone.sent;
   if (rest == 0 || zone.buffered < parameters_.zones->capacity) return;
   dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
-            {Task::Kind::kProgram, 1, number, rest, 0});
+            {Task::Kind::kProgram, 1, number, rest, 0, Task::kNobody, zone.life});
   zone.sent += rest;
 }
 
@@ -293,11 +298,12 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   // The first unit also holds what waits in the buffer.
   const std::uint32_t die = zones_->DieOf(number, first);
   --programs[die];
-  dies_.Add(die, arrival, {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0, tag});
-  zone.sent = zone.buffered;
+  dies_.Add(die, arrival,
+            {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0, tag, zone.life});
+  zone.sent = zone.buffered = zone.written;
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
     if (programs[i] == 0) continue;
-    dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0, tag});
+    dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0, tag, zone.life});
   }
 }
 
@@ -400,8 +406,8 @@ void Drive::Ended(Time now, const Task& task) {
   }
   media_.programmed += parameters_.flash.program_unit;
   if (task.owner != kNoZone) {
-    Zone& zone = zones_->at(task.owner);  // it may have been reset meanwhile
-    zone.programmed = std::min(zone.programmed + task.buffered, zone.sent);
+    Zone& zone = zones_->at(task.owner);
+    if (zone.life == task.life) zone.programmed += task.buffered;
     if (task.kind == Task::Kind::kFill) {
       --waited_tasks_;
       Part(now + parameters_.zones->finish + front_.format(), task.tag);
@@ -411,7 +417,7 @@ void Drive::Ended(Time now, const Task& task) {
   buffer_.Release(task.buffered);
   Buffer::Waiter write{};
   while (buffer_.Admit(&write)) {
-    Accept(now, under_way_[write.tag].command);
+    Accept(now, under_way_[write.tag]);
     Part(std::max(write.ready, now), write.tag);
   }
 }

@@ -73,6 +73,7 @@ class Drive {
     Bytes part = 0;           // a read's bytes in each part
     Time done = 0;            // so far
     Time last_page = 0;       // when the last die has a read's data
+    std::uint32_t life = 0;   // of a write's zone
   };
 
   struct Section {  // of firmware: a reset
@@ -90,7 +91,7 @@ class Drive {
   void ReadZone(Time entered, std::uint32_t tag);
   void ReadConventional(Time entered, std::uint32_t tag);
   void Write(Time arrival, std::uint32_t tag);
-  void Accept(Time now, const Command& command);
+  void Accept(Time now, const UnderWay& way);
   void AcceptZone(Time now, std::uint32_t zone, Bytes bytes);
   void AcceptConventional(Time now, Bytes offset, Bytes bytes);
   void Open(Time arrival, std::uint32_t tag);

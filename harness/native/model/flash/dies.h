@@ -26,6 +26,7 @@ struct Task {
   Bytes buffered;               // bytes that leave the write buffer at the end
   Time reads;                   // kMove: time to read what is moved
   std::uint32_t tag = kNobody;  // the command that waits for the end
+  std::uint32_t life = 0;       // of the zone
 };
 
 class Dies {

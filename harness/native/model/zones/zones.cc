@@ -121,6 +121,7 @@ Status Zones::Reset(std::uint32_t number) {
   }
   Leave(number, ZoneState::kEmpty);
   zone.finished = false;
+  ++zone.life;
   zone.written = zone.buffered = zone.sent = zone.programmed = 0;
   return Status::kOk;
 }
@@ -150,6 +151,7 @@ Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
   }
   zone.finished = finished;
   zone.stale = stale;
+  ++zone.life;
   zone.written = zone.buffered = zone.sent = zone.programmed = written;
   return Status::kOk;
 }

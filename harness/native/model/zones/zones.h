@@ -16,12 +16,13 @@ enum class ZoneState : std::uint8_t { kEmpty, kImplicit, kExplicit, kClosed, kFu
 
 struct Zone {
   ZoneState state = ZoneState::kEmpty;
-  bool finished = false;  // full by a finish
-  bool stale = false;     // reset, and its blocks are not erased yet
-  Bytes written = 0;      // by the host: bytes up to the write pointer, or up to the finish
-  Bytes buffered = 0;     // of those, accepted into the write buffer so far
-  Bytes sent = 0;         // of those, given to programs
-  Bytes programmed = 0;   // of those, on flash
+  bool finished = false;   // full by a finish
+  bool stale = false;      // reset, and its blocks are not erased yet
+  Bytes written = 0;       // by the host: bytes up to the write pointer, or up to the finish
+  Bytes buffered = 0;      // of those, accepted into the write buffer so far
+  Bytes sent = 0;          // of those, given to programs
+  Bytes programmed = 0;    // of those, on flash
+  std::uint32_t life = 0;  // a reset and a preparation begin the next one
   std::uint32_t resets = 0;
   std::uint32_t erases = 0;
 
