@@ -5,7 +5,6 @@
 namespace zonemodel {
 namespace {
 
-constexpr std::uint32_t kNoZone = ~std::uint32_t{0};
 constexpr std::uint64_t kStream = 2;  // of random numbers
 
 }  // namespace
@@ -19,7 +18,9 @@ Drive::Drive(const Parameters& parameters, std::uint64_t seed, EventQueue* event
       dies_(parameters.flash, seed, events),
       under_way_(kMostTags) {
   if (parameters.zones) zones_.emplace(*parameters.zones, parameters.flash);
-  if (parameters.ftl) ftl_.emplace(*parameters.ftl, parameters.flash);
+  if (!parameters.ftl) return;
+  ftl_.emplace(*parameters.ftl, parameters.flash);
+  in_program_.resize(ftl_->units());
 }
 
 Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,
@@ -165,6 +166,7 @@ void Drive::ReadConventional(Time entered, std::uint32_t tag) {
   for (Bytes at = command.offset / page; at * page < command.offset + command.bytes; ++at) {
     Ftl::Place place{};
     if (!ftl_->Find(static_cast<std::uint32_t>(at), &place)) continue;
+    if (in_program_[place.unit] > 0) continue;  // its data is still in the buffer
     if (place.flash_page != last.flash_page) read();
     last = place;
     bytes += page;
@@ -250,12 +252,18 @@ void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   media_.moved += moved;
   buffer_.Force(moved);
   for (const Ftl::Unit& whole : work.units) {
-    const Task::Kind kind = whole.moved > 0 ? Task::Kind::kMove : Task::Kind::kProgram;
-    dies_.Add(whole.die, now, {kind, 1, kNoZone, unit, whole.reads * parameters_.flash.read_page});
+    ++in_program_[whole.number];
+    dies_.Add(whole.die, now,
+              {.kind = Task::Kind::kProgram,
+               .count = 1,
+               .owner = whole.number,
+               .buffered = unit,
+               .reads = whole.reads * parameters_.flash.read_page,
+               .conventional = true});
   }
   for (std::size_t i = 0; i < work.erased.size(); ++i) {
     for (std::uint32_t die = 0; die < ftl_->dies(); ++die) {
-      dies_.Add(die, now, {Task::Kind::kErase, 1, kNoZone, 0, 0});
+      dies_.Add(die, now, {Task::Kind::kErase, 1, 0, 0, 0});
     }
     media_.erases += ftl_->dies();
   }
@@ -405,7 +413,9 @@ void Drive::Ended(Time now, const Task& task) {
     return Part(now, task.tag);
   }
   media_.programmed += parameters_.flash.program_unit;
-  if (task.owner != kNoZone) {
+  if (task.conventional) {
+    --in_program_[task.owner];
+  } else {
     Zone& zone = zones_->at(task.owner);
     if (zone.life == task.life) zone.programmed += task.buffered;
     if (task.kind == Task::Kind::kFill) {

@@ -113,10 +113,11 @@ class Drive {
   std::optional<Zones> zones_;
   std::optional<Ftl> ftl_;
   Media media_;
-  std::vector<UnderWay> under_way_;  // by tag
-  std::uint64_t waited_tasks_ = 0;   // fills and erases that a command waits for
-  std::deque<Section> core_queue_;   // the core that runs resets works on the first
-  Time core_end_ = 0;                // of that one
+  std::vector<std::uint8_t> in_program_;  // programs under way, by unit of ftl_
+  std::vector<UnderWay> under_way_;       // by tag
+  std::uint64_t waited_tasks_ = 0;        // fills and erases that a command waits for
+  std::deque<Section> core_queue_;        // the core that runs resets works on the first
+  Time core_end_ = 0;                     // of that one
 };
 
 }  // namespace zonemodel
