@@ -93,6 +93,7 @@ class Drive {
   void Write(Time arrival, std::uint32_t tag);
   void Accept(Time now, const UnderWay& way);
   void AcceptZone(Time now, std::uint32_t zone, Bytes bytes);
+  void ProgramUnit(Time now, std::uint32_t zone, Bytes bytes);
   void AcceptConventional(Time now, Bytes offset, Bytes bytes);
   void Open(Time arrival, std::uint32_t tag);
   void Close(Time arrival, std::uint32_t tag);
@@ -102,6 +103,9 @@ class Drive {
   void EndReset(Time now, std::uint32_t tag);
   void EraseZone(Time now, std::uint32_t zone, std::uint32_t tag);
   void Ended(Time now, const Task& task);
+  void AddTask(std::uint32_t die, Time now, const Task& task);
+  void MakeRoom(Time now);
+  void Admit(Time now);
   void Interrupt(Time cost);
 
   const Parameters parameters_;
@@ -109,6 +113,7 @@ class Drive {
   kvmix::Random random_;
   Front front_;
   Buffer buffer_;
+  Bytes leaving_ = 0;  // the buffer, with the programs under way
   Dies dies_;
   std::optional<Zones> zones_;
   std::optional<Ftl> ftl_;

@@ -13,8 +13,10 @@ constexpr Bytes kUnit = 64 << 10;
 // A drive whose buffer holds six program units, without a host.
 class Waiting : public testing::Test {
  protected:
-  static Parameters Small(Json model = SmallDrive()) {
+  static Parameters Small() {
+    Json model = SmallDrive();
     model["buffer"]["size"] = "384KiB";
+    model["zones"]["max_open"] = model["zones"]["max_active"] = 0;
     return ReadParameters(model);
   }
 
@@ -43,6 +45,12 @@ class Waiting : public testing::Test {
       }
     }
     EXPECT_EQ(done_, sent_);
+  }
+  // What programs must have written: data of the host that is not in the buffer, and padding.
+  Bytes InUnits() {
+    Bytes bytes = drive_.media().host + drive_.media().pad;
+    for (std::uint32_t number = 0; number < 16; ++number) bytes -= zone(number).part();
+    return bytes;
   }
   const Zone& zone(std::uint32_t number) { return drive_.zones()->at(number); }
 
@@ -82,6 +90,44 @@ TEST_F(Waiting, AFinishProgramsThem) {
   EXPECT_EQ(zone(0).programmed, 10 * kUnit + 4096);
   EXPECT_EQ(drive_.media().programmed, 16 * kUnit);
   EXPECT_EQ(drive_.media().host + drive_.media().pad, 16 * kUnit);
+}
+
+// Parts of units fill the buffer, and no program is under way.
+TEST_F(Waiting, PartsOfUnitsMakeRoomForThem) {
+  for (int round = 0; round < 4; ++round) {
+    for (std::uint32_t number = 0; number < 16; ++number) {
+      Submit(Operation::kWrite, number, 20 << 10);
+      Run();
+    }
+  }
+  EXPECT_GT(drive_.media().pad, 0U);
+  EXPECT_EQ(drive_.media().programmed, InUnits());
+  // Of two zones, one is written to its end, and one is finished.
+  Append(0, 12, kUnit);
+  Append(0, 1, (1 << 20) - 12 * kUnit - (80 << 10));
+  Submit(Operation::kFinish, 1);
+  Run();
+  for (std::uint32_t number = 0; number < 2; ++number) {
+    EXPECT_EQ(zone(number).state, ZoneState::kFull);
+    EXPECT_EQ(zone(number).programmed, zone(number).written);
+    EXPECT_EQ(zone(number).part(), 0U);
+  }
+  EXPECT_EQ(drive_.media().programmed, InUnits());
+}
+
+TEST_F(Waiting, APreparationWithManyPartsLeavesRoomForThem) {
+  for (std::uint32_t number = 0; number < 15; ++number) {
+    EXPECT_EQ(drive_.Prepare(number, ZoneState::kClosed, 60 << 10, false, false), Status::kOk);
+  }
+  Append(15, 16);
+  Run();
+  EXPECT_EQ(zone(15).programmed, 16 * kUnit);
+}
+
+TEST_F(Waiting, AWriteAboveTheBufferGoesIn) {
+  Append(0, 2, 512 << 10);
+  Run();
+  EXPECT_EQ(zone(0).programmed, 16 * kUnit);
 }
 
 // Programs under way at a reset are of data that is gone.

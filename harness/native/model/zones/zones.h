@@ -30,6 +30,8 @@ struct Zone {
     return state == ZoneState::kImplicit || state == ZoneState::kExplicit;
   }
   [[nodiscard]] bool active() const { return open() || state == ZoneState::kClosed; }
+  // Bytes in the buffer that wait for the rest of their program unit.
+  [[nodiscard]] Bytes part() const { return buffered - sent; }
 };
 
 class Zones {
@@ -51,6 +53,9 @@ class Zones {
   [[nodiscard]] std::uint32_t count() const { return parameters_.count; }
   // The die of a zone's program unit.
   [[nodiscard]] std::uint32_t DieOf(std::uint32_t zone, std::uint64_t unit) const;
+
+  // The first zone with the largest part of a unit in the buffer.
+  [[nodiscard]] std::uint32_t LargestPart() const;
 
   // Gives a zone a state, whatever it was.
   Status Prepare(std::uint32_t zone, ZoneState state, Bytes written, bool finished, bool stale);
