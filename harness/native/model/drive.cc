@@ -5,7 +5,6 @@
 namespace zonemodel {
 namespace {
 
-constexpr std::uint32_t kNoZone = ~std::uint32_t{0};
 constexpr std::uint64_t kStream = 2;  // of random numbers
 
 }  // namespace
@@ -19,20 +18,22 @@ Drive::Drive(const Parameters& parameters, std::uint64_t seed, EventQueue* event
       dies_(parameters.flash, seed, events),
       under_way_(kMostTags) {
   if (parameters.zones) zones_.emplace(*parameters.zones, parameters.flash);
-  if (parameters.ftl) ftl_.emplace(*parameters.ftl, parameters.flash);
+  if (!parameters.ftl) return;
+  ftl_.emplace(*parameters.ftl, parameters.flash);
+  in_program_.resize(ftl_->units());
 }
 
 Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,
                       bool stale) {
   if (number >= zones_->count()) return Status::kOutOfRange;
   Zone& zone = zones_->at(number);
-  const Bytes waiting = zone.buffered - zone.sent;
+  const Bytes waiting = zone.part();
   const Status status = zones_->Prepare(number, state, written, finished, stale);
   if (status != Status::kOk) return status;
   buffer_.Release(waiting);
   const Bytes whole = finished ? written : written - written % parameters_.flash.program_unit;
   zone.sent = zone.programmed = whole;
-  buffer_.Force(zone.buffered - zone.sent);
+  buffer_.Force(zone.part());
   return status;
 }
 
@@ -165,6 +166,7 @@ void Drive::ReadConventional(Time entered, std::uint32_t tag) {
   for (Bytes at = command.offset / page; at * page < command.offset + command.bytes; ++at) {
     Ftl::Place place{};
     if (!ftl_->Find(static_cast<std::uint32_t>(at), &place)) continue;
+    if (in_program_[place.unit] > 0) continue;  // its data is still in the buffer
     if (place.flash_page != last.flash_page) read();
     last = place;
     bytes += page;
@@ -190,6 +192,7 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
     const Status status =
         zones_->Write(command.zone, command.offset, command.bytes, append, &way.result.opened);
     if (status != Status::kOk) return Fail(arrival, tag, status);
+    way.life = zones_->at(command.zone).life;
     if (way.result.opened) more = append ? zones.implicit_open_append : zones.implicit_open;
     Interrupt(append ? zones.manage_append : zones.manage_write);
   }
@@ -200,36 +203,49 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
     ++way.parts;
     EraseZone(arrival, command.zone, tag);
   }
-  if (!buffer_.Enter({.tag = tag, .ready = ready, .bytes = command.bytes})) return;
-  Accept(arrival, command);
+  if (!buffer_.Enter({.tag = tag, .ready = ready, .bytes = command.bytes})) return Admit(arrival);
+  Accept(arrival, way);
   Part(ready, tag);
 }
 
 // Data is in the write buffer: whole units go to the dies.
-void Drive::Accept(Time now, const Command& command) {
+void Drive::Accept(Time now, const UnderWay& way) {
+  const Command& command = way.command;
   media_.host += command.bytes;
-  if (command.conventional) {
-    AcceptConventional(now, command.offset, command.bytes);
-  } else {
-    AcceptZone(now, command.zone, command.bytes);
+  if (command.conventional) return AcceptConventional(now, command.offset, command.bytes);
+  Zone& zone = zones_->at(command.zone);
+  if (zone.life == way.life && !zone.finished) {
+    return AcceptZone(now, command.zone, command.bytes);
   }
+  // While it waited, its zone was reset, or finished: then the finish programs it.
+  buffer_.Release(command.bytes);
+  if (zone.life == way.life) zone.programmed += command.bytes;
 }
 
 void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
   Zone& zone = zones_->at(number);
   const Bytes unit = parameters_.flash.program_unit;
   zone.buffered += bytes;
-  while (zone.buffered - zone.sent >= unit) {
-    dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
-              {Task::Kind::kProgram, 1, number, unit, 0});
-    zone.sent += unit;
+  while (zone.part() >= unit) ProgramUnit(now, number, unit);
+  // Behind a padded unit, a zone ends with a shorter one.
+  if (zone.part() > 0 && zone.buffered == parameters_.zones->capacity) {
+    ProgramUnit(now, number, zone.part());
   }
-  // A capacity that is no whole number of units ends with a shorter one.
-  const Bytes rest = zone.buffered - zone.sent;
-  if (rest == 0 || zone.buffered < parameters_.zones->capacity) return;
-  dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
-            {Task::Kind::kProgram, 1, number, rest, 0});
-  zone.sent += rest;
+}
+
+// Programs the zone's next bytes. What they leave of a unit is padding.
+void Drive::ProgramUnit(Time now, std::uint32_t number, Bytes bytes) {
+  Zone& zone = zones_->at(number);
+  const Bytes unit = parameters_.flash.program_unit;
+  media_.pad += unit - bytes;
+  AddTask(zones_->DieOf(number, zone.sent / unit), now,
+          {.kind = Task::Kind::kProgram,
+           .count = 1,
+           .owner = number,
+           .buffered = bytes,
+           .reads = 0,
+           .life = zone.life});
+  zone.sent += bytes;
 }
 
 void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
@@ -245,12 +261,18 @@ void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   media_.moved += moved;
   buffer_.Force(moved);
   for (const Ftl::Unit& whole : work.units) {
-    const Task::Kind kind = whole.moved > 0 ? Task::Kind::kMove : Task::Kind::kProgram;
-    dies_.Add(whole.die, now, {kind, 1, kNoZone, unit, whole.reads * parameters_.flash.read_page});
+    ++in_program_[whole.number];
+    AddTask(whole.die, now,
+            {.kind = Task::Kind::kProgram,
+             .count = 1,
+             .owner = whole.number,
+             .buffered = unit,
+             .reads = whole.reads * parameters_.flash.read_page,
+             .conventional = true});
   }
   for (std::size_t i = 0; i < work.erased.size(); ++i) {
     for (std::uint32_t die = 0; die < ftl_->dies(); ++die) {
-      dies_.Add(die, now, {Task::Kind::kErase, 1, kNoZone, 0, 0});
+      AddTask(die, now, {Task::Kind::kErase, 1, 0, 0, 0});
     }
     media_.erases += ftl_->dies();
   }
@@ -282,10 +304,10 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   }
   Zone& zone = zones_->at(number);
   const Bytes unit = parameters_.flash.program_unit;
-  media_.pad += rest;
   std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
   const Bytes first = zone.sent / unit;
-  for (Bytes at = first; at < (parameters.capacity + unit - 1) / unit; ++at) {
+  media_.pad += parameters.capacity - first * unit - (zone.written - zone.sent);
+  for (Bytes at = first; at < parameters.capacity / unit; ++at) {
     ++programs[zones_->DieOf(number, at)];
     ++under_way_[tag].parts;
     ++waited_tasks_;
@@ -293,11 +315,11 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   // The first unit also holds what waits in the buffer.
   const std::uint32_t die = zones_->DieOf(number, first);
   --programs[die];
-  dies_.Add(die, arrival, {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0, tag});
-  zone.sent = zone.buffered;
+  AddTask(die, arrival, {Task::Kind::kFill, 1, number, zone.part(), 0, tag, zone.life});
+  zone.sent = zone.buffered = zone.written;
   for (std::uint32_t i = 0; i < programs.size(); ++i) {
     if (programs[i] == 0) continue;
-    dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0, tag});
+    AddTask(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0, tag, zone.life});
   }
 }
 
@@ -312,7 +334,7 @@ void Drive::Reset(Time arrival, std::uint32_t tag) {
   const auto spread =
       static_cast<Time>(static_cast<unsigned __int128>(cost) * parameters.reset_spread / kWhole);
   cost += random_.Below(2 * spread + 1) - spread;
-  buffer_.Release(zone.buffered - zone.sent);
+  buffer_.Release(zone.part());
   zones_->Reset(number);
   const bool exclusive = random_.Below(kWhole) < parameters.reset_exclusive;
   core_queue_.push_back({.tag = tag, .cost = cost, .exclusive = exclusive});
@@ -350,7 +372,7 @@ void Drive::EraseZone(Time now, std::uint32_t number, std::uint32_t tag) {
   under_way_[tag].parts += dies - 1;
   waited_tasks_ += dies;
   for (std::uint32_t i = 0; i < dies; ++i) {
-    dies_.Add(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0, tag});
+    AddTask(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0, tag});
   }
 }
 
@@ -399,20 +421,47 @@ void Drive::Ended(Time now, const Task& task) {
     return Part(now, task.tag);
   }
   media_.programmed += parameters_.flash.program_unit;
-  if (task.owner != kNoZone) {
-    Zone& zone = zones_->at(task.owner);  // it may have been reset meanwhile
-    zone.programmed = std::min(zone.programmed + task.buffered, zone.sent);
+  if (task.conventional) {
+    --in_program_[task.owner];
+  } else {
+    Zone& zone = zones_->at(task.owner);
+    if (zone.life == task.life) zone.programmed += task.buffered;
     if (task.kind == Task::Kind::kFill) {
       --waited_tasks_;
       Part(now + parameters_.zones->finish + front_.format(), task.tag);
     }
   }
   if (task.buffered == 0) return;
+  leaving_ -= task.buffered;
   buffer_.Release(task.buffered);
+  Admit(now);
+}
+
+void Drive::AddTask(std::uint32_t die, Time now, const Task& task) {
+  leaving_ += task.buffered;
+  dies_.Add(die, now, task);
+}
+
+// Takes waiting writes into the buffer, as far as there is space.
+void Drive::Admit(Time now) {
   Buffer::Waiter write{};
-  while (buffer_.Admit(&write)) {
-    Accept(now, under_way_[write.tag].command);
+  for (;;) {
+    MakeRoom(now);
+    // Where nothing will leave the buffer, a wait would not end.
+    if (!buffer_.Admit(&write, leaving_ == 0)) return;
+    Accept(now, under_way_[write.tag]);
     Part(std::max(write.ready, now), write.tag);
+  }
+}
+
+// Parts of units, which wait for their zones' next data, may fill the buffer. As far as the first
+// waiting write needs their space, they are programmed with padding, the largest first.
+void Drive::MakeRoom(Time now) {
+  while (zones_ && buffer_.Lacks() > leaving_) {
+    const std::uint32_t number = zones_->LargestPart();
+    const Bytes part = zones_->at(number).part();
+    if (part == 0) return;
+    ProgramUnit(now, number, part);
   }
 }
 

@@ -73,6 +73,7 @@ class Drive {
     Bytes part = 0;           // a read's bytes in each part
     Time done = 0;            // so far
     Time last_page = 0;       // when the last die has a read's data
+    std::uint32_t life = 0;   // of a write's zone
   };
 
   struct Section {  // of firmware: a reset
@@ -90,8 +91,9 @@ class Drive {
   void ReadZone(Time entered, std::uint32_t tag);
   void ReadConventional(Time entered, std::uint32_t tag);
   void Write(Time arrival, std::uint32_t tag);
-  void Accept(Time now, const Command& command);
+  void Accept(Time now, const UnderWay& way);
   void AcceptZone(Time now, std::uint32_t zone, Bytes bytes);
+  void ProgramUnit(Time now, std::uint32_t zone, Bytes bytes);
   void AcceptConventional(Time now, Bytes offset, Bytes bytes);
   void Open(Time arrival, std::uint32_t tag);
   void Close(Time arrival, std::uint32_t tag);
@@ -101,6 +103,9 @@ class Drive {
   void EndReset(Time now, std::uint32_t tag);
   void EraseZone(Time now, std::uint32_t zone, std::uint32_t tag);
   void Ended(Time now, const Task& task);
+  void AddTask(std::uint32_t die, Time now, const Task& task);
+  void MakeRoom(Time now);
+  void Admit(Time now);
   void Interrupt(Time cost);
 
   const Parameters parameters_;
@@ -108,14 +113,16 @@ class Drive {
   kvmix::Random random_;
   Front front_;
   Buffer buffer_;
+  Bytes leaving_ = 0;  // the buffer, with the programs under way
   Dies dies_;
   std::optional<Zones> zones_;
   std::optional<Ftl> ftl_;
   Media media_;
-  std::vector<UnderWay> under_way_;  // by tag
-  std::uint64_t waited_tasks_ = 0;   // fills and erases that a command waits for
-  std::deque<Section> core_queue_;   // the core that runs resets works on the first
-  Time core_end_ = 0;                // of that one
+  std::vector<std::uint8_t> in_program_;  // programs under way, by unit of ftl_
+  std::vector<UnderWay> under_way_;       // by tag
+  std::uint64_t waited_tasks_ = 0;        // fills and erases that a command waits for
+  std::deque<Section> core_queue_;        // the core that runs resets works on the first
+  Time core_end_ = 0;                     // of that one
 };
 
 }  // namespace zonemodel

@@ -19,13 +19,15 @@ namespace zonemodel {
 
 struct Task {
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-  enum class Kind : std::uint8_t { kProgram, kFill, kMove, kErase };
+  enum class Kind : std::uint8_t { kProgram, kFill, kErase };
   Kind kind;
   std::uint32_t count;          // as many in succession; other tasks of the die come between
-  std::uint32_t owner;          // the zone, or the superblock
+  std::uint32_t owner;          // the zone, or the unit of the translation layer
   Bytes buffered;               // bytes that leave the write buffer at the end
-  Time reads;                   // kMove: time to read what is moved
+  Time reads;                   // time to read what garbage collection moves
   std::uint32_t tag = kNobody;  // the command that waits for the end
+  std::uint32_t life = 0;       // of the zone
+  bool conventional = false;
 };
 
 class Dies {

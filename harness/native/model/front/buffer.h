@@ -33,9 +33,9 @@ class Buffer {
   void Force(Bytes bytes) { used_ += bytes; }
   void Release(Bytes bytes) { used_ -= bytes; }
 
-  // Takes the first waiting write out of the queue if there is space for it now.
-  bool Admit(Waiter* write) {
-    if (waiters_.empty() || !Fits(waiters_.front().bytes)) return false;
+  // Takes the first waiting write out of the queue if there is space for it now, or with `force`.
+  bool Admit(Waiter* write, bool force) {
+    if (waiters_.empty() || (!force && !Fits(waiters_.front().bytes))) return false;
     *write = waiters_.front();
     waiters_.pop_front();
     used_ += write->bytes;
@@ -43,6 +43,11 @@ class Buffer {
   }
 
   [[nodiscard]] bool has_waiters() const { return !waiters_.empty(); }
+  // Bytes that must leave before the first waiting write fits.
+  [[nodiscard]] Bytes Lacks() const {
+    if (waiters_.empty() || Fits(waiters_.front().bytes)) return 0;
+    return used_ + waiters_.front().bytes - size_;
+  }
 
  private:
   [[nodiscard]] bool Fits(Bytes bytes) const { return used_ + bytes <= size_; }

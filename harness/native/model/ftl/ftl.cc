@@ -37,7 +37,8 @@ bool Ftl::Find(std::uint32_t page, Place* place) const {
     const std::uint32_t unit = stream->next - stream->next % unit_pages_;
     if (stream->block == physical / block_pages_ && physical % block_pages_ >= unit) return false;
   }
-  *place = {.die = DieOf(physical), .flash_page = physical / read_pages_};
+  *place = {
+      .unit = physical / unit_pages_, .die = DieOf(physical), .flash_page = physical / read_pages_};
   return true;
 }
 
@@ -77,7 +78,10 @@ void Ftl::Append(std::uint32_t page, Stream* stream, bool moved, std::uint32_t r
     stream->reads += reads;
   }
   if (++stream->next % unit_pages_ != 0) return;
-  work->units.push_back({.die = DieOf(physical), .moved = stream->moved, .reads = stream->reads});
+  work->units.push_back({.number = physical / unit_pages_,
+                         .die = DieOf(physical),
+                         .moved = stream->moved,
+                         .reads = stream->reads});
   stream->moved = stream->reads = 0;
   if (stream->next < block_pages_) return;
   blocks_[stream->block].closed = ++closings_;

@@ -19,6 +19,7 @@ class Ftl {
  public:
   // A program unit that became whole.
   struct Unit {
+    std::uint32_t number;
     std::uint32_t die;
     std::uint32_t moved;  // pages by garbage collection
     std::uint32_t reads;  // of flash pages, for what is moved
@@ -35,15 +36,17 @@ class Ftl {
   void Write(std::uint32_t page, Work* work);
   void Trim(std::uint32_t page);
   struct Place {
+    std::uint32_t unit;
     std::uint32_t die;
     std::uint32_t flash_page;
   };
-  // Returns whether flash holds the page, and where. A unit that is not whole is in the buffer.
+  // Returns whether a whole unit holds the page, and where. The rest is in the buffer.
   bool Find(std::uint32_t page, Place* place) const;
 
   [[nodiscard]] std::uint32_t pages() const { return static_cast<std::uint32_t>(map_.size()); }
   [[nodiscard]] Bytes page_bytes() const { return page_bytes_; }
   [[nodiscard]] std::uint32_t dies() const { return dies_; }
+  [[nodiscard]] std::size_t units() const { return reverse_.size() / unit_pages_; }
   [[nodiscard]] std::uint32_t superblocks() const {
     return static_cast<std::uint32_t>(blocks_.size());
   }

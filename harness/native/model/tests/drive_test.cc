@@ -72,6 +72,23 @@ TEST(Drive, WhatIsNotOnFlashNeedsNoDie) {
   EXPECT_EQ(read["mean_ns"], 5 * kUs + 977);
 }
 
+// A unit is in the buffer until its program ends, in both namespaces.
+TEST(Drive, WhatIsStillInTheBufferNeedsNoDie) {
+  for (const char* where : {"zoned", "conventional"}) {
+    const auto reads = [&](const char* start) {
+      Json writer = {{"name", "w"}, {"mix", {{"write", 1}}}, {"size", "64KiB"}, {"commands", 1}};
+      Json reader = {{"name", "r"}, {"mix", {{"read", 1}}}, {"commands", 1}, {"start", start}};
+      for (Json* client : {&writer, &reader}) (*client)["namespace"] = where;
+      writer["pattern"] = reader["pattern"] = "sequential";
+      if (where == std::string("zoned")) writer["zones"] = reader["zones"] = {0, 1};
+      const Json job = {{"schema_version", 1}, {"name", "test"}, {"clients", {writer, reader}}};
+      return Play(SmallDrive(), job)["clients"][1]["commands"]["read"]["mean_ns"].get<double>();
+    };
+    EXPECT_EQ(reads("0.5ms"), 5 * kUs + 977) << where;
+    EXPECT_EQ(reads("3ms"), 50 * kUs + 3906 + 5 * kUs + 977) << where;
+  }
+}
+
 TEST(Drive, ReadsPauseAProgramABoundedNumberOfTimes) {
   // One die has all: reads of a full zone, beside programs of another zone.
   Json model = SmallDrive();

@@ -1,5 +1,6 @@
 #include "model/zones/zones.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace zonemodel {
@@ -121,6 +122,7 @@ Status Zones::Reset(std::uint32_t number) {
   }
   Leave(number, ZoneState::kEmpty);
   zone.finished = false;
+  ++zone.life;
   zone.written = zone.buffered = zone.sent = zone.programmed = 0;
   return Status::kOk;
 }
@@ -129,6 +131,11 @@ std::uint32_t Zones::DieOf(std::uint32_t zone, std::uint64_t unit) const {
   const std::uint32_t parallel = parameters_.dies();
   const std::uint64_t place = (unit + std::uint64_t{zone / groups_} * stride_) % parallel;
   return dies_[zone % groups_ * parallel + place];
+}
+
+std::uint32_t Zones::LargestPart() const {
+  return static_cast<std::uint32_t>(std::ranges::max_element(zones_, {}, &Zone::part) -
+                                    zones_.begin());
 }
 
 Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,
@@ -150,6 +157,7 @@ Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
   }
   zone.finished = finished;
   zone.stale = stale;
+  ++zone.life;
   zone.written = zone.buffered = zone.sent = zone.programmed = written;
   return Status::kOk;
 }

@@ -16,12 +16,13 @@ enum class ZoneState : std::uint8_t { kEmpty, kImplicit, kExplicit, kClosed, kFu
 
 struct Zone {
   ZoneState state = ZoneState::kEmpty;
-  bool finished = false;  // full by a finish
-  bool stale = false;     // reset, and its blocks are not erased yet
-  Bytes written = 0;      // by the host: bytes up to the write pointer, or up to the finish
-  Bytes buffered = 0;     // of those, accepted into the write buffer so far
-  Bytes sent = 0;         // of those, given to programs
-  Bytes programmed = 0;   // of those, on flash
+  bool finished = false;   // full by a finish
+  bool stale = false;      // reset, and its blocks are not erased yet
+  Bytes written = 0;       // by the host: bytes up to the write pointer, or up to the finish
+  Bytes buffered = 0;      // of those, accepted into the write buffer so far
+  Bytes sent = 0;          // of those, given to programs
+  Bytes programmed = 0;    // of those, on flash
+  std::uint32_t life = 0;  // a reset and a preparation begin the next one
   std::uint32_t resets = 0;
   std::uint32_t erases = 0;
 
@@ -29,6 +30,8 @@ struct Zone {
     return state == ZoneState::kImplicit || state == ZoneState::kExplicit;
   }
   [[nodiscard]] bool active() const { return open() || state == ZoneState::kClosed; }
+  // Bytes in the buffer that wait for the rest of their program unit.
+  [[nodiscard]] Bytes part() const { return buffered - sent; }
 };
 
 class Zones {
@@ -50,6 +53,9 @@ class Zones {
   [[nodiscard]] std::uint32_t count() const { return parameters_.count; }
   // The die of a zone's program unit.
   [[nodiscard]] std::uint32_t DieOf(std::uint32_t zone, std::uint64_t unit) const;
+
+  // The first zone with the largest part of a unit in the buffer.
+  [[nodiscard]] std::uint32_t LargestPart() const;
 
   // Gives a zone a state, whatever it was.
   Status Prepare(std::uint32_t zone, ZoneState state, Bytes written, bool finished, bool stale);
