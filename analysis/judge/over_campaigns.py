@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,9 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 from harness.errors import UsageError
 from harness.store.spec import Claim
+
+# Campaigns of one study have its seed, unless the user sets another one.
+SAME_KEYS = "campaigns share seeds, so their keys are equal; --set seed=N plans others"
 
 
 def compare_over(whole: Comparison) -> Comparison:
@@ -64,6 +68,12 @@ def _over(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled
     ]
 
 
+def _share_seeds(pool: Pool) -> bool:
+    """Return whether two campaigns have a seed in common."""
+    seeds = [{run.result.seed for run in campaign.runs} for campaign in pool.campaigns]
+    return any(one & other for one, other in itertools.combinations(seeds, 2))
+
+
 def _split(stratum: str, pool: Pool) -> tuple[str, str]:
     """Return the campaign of a stratum, and the stratum without it."""
     parts = stratum.split(", ")
@@ -93,6 +103,8 @@ def _pooled(rows: Mapping[str, Row], stratum: str, pool: Pool, speeds: Mapping[s
         )
     found, share = _estimate(list(usable.values()))
     notes.append(f"{share:.0%} of the variance is between campaigns")
+    if _share_seeds(pool):
+        notes.append(SAME_KEYS)
     word = stats.verdict(found, first.info.better, noise_floor=floor, claimed=False)
     if any(row.verdict is Verdict.TIMING_DEPENDENT for row in usable.values()) and (
         reason := _disagreement(usable, speeds)

@@ -15,7 +15,7 @@ import pytest
 from analysis import numbers
 from analysis.judge import campaigns, timing, wording
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.over_campaigns import compare_over
+from analysis.judge.over_campaigns import SAME_KEYS, compare_over
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
@@ -60,6 +60,22 @@ def over(tmp_path: Path, ratios: Sequence[float], speeds: Sequence[float] = ()) 
         )
     ]
     return compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN]))
+
+
+def test_campaigns_with_equal_keys_are_named(tmp_path: Path) -> None:
+    def seeded(name: str, seed: int) -> Path:
+        def change(result: Result) -> Result:
+            value = 1e9 * (1 + 0.001 * (result.seed + seed) * (result.level == "f2fs"))
+            return dataclasses.replace(with_metric(result, WRITTEN, value), seed=result.seed + seed)
+
+        folder = tmp_path / name
+        return write_campaign(folder, levels=(EXT4, "f2fs"), series=False, change=change)
+
+    folders = [seeded("a", 0), seeded("b", 0), seeded("c", 10**6)]
+    for chosen, named in (((0, 1), True), ((0, 2), False), ((2, 0, 1), True)):
+        pool = load_pool([folders[index] for index in chosen])
+        row = only(compare_over(compare(pool, contrast="level", metrics=[WRITTEN])))
+        assert (SAME_KEYS in row.notes) is named, chosen
 
 
 def only(comparison: Comparison) -> Row:
