@@ -144,18 +144,21 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
 
 # Rows without a verdict about a level, and why.
 _SILENT = (
-    (Verdict.NOT_COMPARABLE, "are not comparable"),
-    (Verdict.NOTHING, "have nothing to compare"),
-    (Verdict.TIMING_DEPENDENT, "depend on the guest's speed"),
-    (Verdict.HOST_BOUND, "are bound by the processor and not by the drive"),
-    (Verdict.TOO_FEW, "have too few values"),
+    (Verdict.NOT_COMPARABLE, "not comparable"),
+    (Verdict.NOTHING, "nothing to compare"),
+    (Verdict.TIMING_DEPENDENT, "dependent on the guest's speed"),
+    (Verdict.HOST_BOUND, "bound by the processor and not by the drive"),
+    (Verdict.TOO_FEW, "too few values"),
 )
 
 
 def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     parts = [mark] if (mark := watermark(comparison.pool)) else []
-    counts = Counter(row.verdict for row in comparison.rows)
-    parts += [f"{counts[verdict]} rows {why}" for verdict, why in _SILENT if counts[verdict]]
+    for verdict, why in _SILENT:
+        metrics = Counter(in_words(row.metric) for row in comparison.rows if row.verdict is verdict)
+        if metrics:
+            rows = f"{metrics.total()} row{'' if metrics.total() == 1 else 's'}"
+            parts.append(f"{why} ({rows}): {_listed(list(metrics))}")
     if any(family.NO_TWINS in row.notes for row in comparison.rows):
         parts.append(family.NO_TWINS)
     if comparison.skipped:

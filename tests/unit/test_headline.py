@@ -171,7 +171,7 @@ def test_without_a_verdict_no_level_is_praised(
 def test_gaps_name_what_has_no_verdict(comparison: Comparison) -> None:
     rows = [made("zlfs", 0.8, Verdict.BETTER), made("f2fs", 0.7, Verdict.NOT_COMPARABLE)]
     gaps = text(comparison, *rows)["What it does not show"]
-    assert "1 rows are not comparable" in gaps
+    assert "Not comparable (1 row): write amplification in overwrite; " in gaps
     assert "ot compared: xfs" in gaps
 
 
