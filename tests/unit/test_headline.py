@@ -119,11 +119,13 @@ def test_the_order_is_open_where_it_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_order_is_corrected_for_all_pairs(tmp_path: Path) -> None:
-    """p of the pair alone is 0.020; four values have six pairs."""
+    """p of the pair alone is 0.0097; four values have six pairs."""
     found = on_one_drive(tmp_path, 1.06, 0.02)
     (alone,) = compare(found.pool, baseline="zenfs", against=("zlfs",)).rows
     assert alone.verdict is Verdict.LOWER
     assert answers(found)[0].text.endswith(" Its order with zenfs is not shown.")
+    nearer = on_one_drive(tmp_path, 1.06, 0.018)  # 6 times 0.0072
+    assert "Against the next, zenfs" in answers(nearer)[0].text
 
 
 def test_higher_is_better_where_the_metric_says_so(comparison: Comparison) -> None:
