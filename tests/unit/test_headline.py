@@ -19,9 +19,8 @@ from analysis.show.headline import answers
 from analysis.show.render import to_table
 from analysis.show.report import write_report
 from harness.metrics.catalogue import CATALOGUE, Better
-from harness.store.result import Result
 from harness.store.spec import Claim, DeviceKind, Reason
-from tests.fixtures.campaigns import with_metric, write_campaign, write_on_demand
+from tests.fixtures.campaigns import write_campaign, write_on_demand
 from tests.fixtures.twins import WRITTEN, twins
 
 BYTES = CATALOGUE["write_amplification"]
@@ -71,61 +70,6 @@ def test_the_best_level_is_named_with_its_ratio_and_its_cost(comparison: Compari
     assert "zlfs 0.792 .. 0.808" in found["How sure"]
     assert "3 runs a side" in found["How sure"]
     assert found["What it costs"] == "zlfs is worse in throughput in overwrite (0.700)."
-
-
-def on_one_drive(tmp_path: Path, zenfs: float, wobble: float) -> Comparison:
-    """Compare levels whose bytes vary together, and zenfs by ``wobble`` alone, with ext4.
-
-    The bytes of ext4 vary much more, so the intervals of all ratios to it overlap.
-    """
-
-    def change(result: Result) -> Result:
-        together = 1 + 0.05 * (result.repetition % 2)
-        base = 1000e6 * (1 + 0.2 * (result.repetition % 3))
-        alone = 1 + wobble * (result.repetition % 3 - 1)
-        value = {
-            "conventional-ext4": base,
-            "zlfs": 400e6 * together,
-            "zenfs": zenfs * 400e6 * together * alone,
-            "f2fs": 600e6 * together * (1 + 0.001 * (result.repetition % 3)),
-        }[result.level]
-        return with_metric(result, WRITTEN, value)
-
-    folder = write_on_demand(
-        tmp_path / f"{zenfs}-{wobble}",
-        series=False,
-        levels=("conventional-ext4", "f2fs", "zenfs", "zlfs"),
-        repetitions=4,
-        change=change,
-        metrics=(WRITTEN,),
-        kind=DeviceKind.HARDWARE,
-    )
-    return compare(load(folder))
-
-
-def test_the_best_level_is_compared_with_the_next_in_the_same_blocks(tmp_path: Path) -> None:
-    found = on_one_drive(tmp_path, 1.06, 0.001)
-    bounds = {row.level: row.estimate.bounds for row in found.rows}
-    assert (bounds["zlfs"][1] or 0) > (bounds["zenfs"][0] or 0)  # they overlap
-    which = answers(found)[0].text
-    assert which.startswith("zlfs has the lowest device written in overwrite: ")
-    assert re.search(r" Against the next, zenfs: ratio 0\.943 \(0\.94\d \.\. 0\.94\d\)\.$", which)
-
-
-def test_the_order_is_open_where_it_is_not_shown(tmp_path: Path) -> None:
-    which = answers(on_one_drive(tmp_path, 1.06, 0.05))[0].text
-    assert which.startswith("zlfs has the lowest mean of device written in overwrite: ")
-    assert which.endswith(" Its order with zenfs is not shown.")
-
-
-def test_the_order_is_corrected_for_all_pairs(tmp_path: Path) -> None:
-    """p of the pair alone is 0.0097; four values have six pairs."""
-    found = on_one_drive(tmp_path, 1.06, 0.02)
-    (alone,) = compare(found.pool, baseline="zenfs", against=("zlfs",)).rows
-    assert alone.verdict is Verdict.LOWER
-    assert answers(found)[0].text.endswith(" Its order with zenfs is not shown.")
-    nearer = on_one_drive(tmp_path, 1.06, 0.018)  # 6 times 0.0072
-    assert "Against the next, zenfs" in answers(nearer)[0].text
 
 
 def test_higher_is_better_where_the_metric_says_so(comparison: Comparison) -> None:
