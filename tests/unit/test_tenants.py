@@ -482,6 +482,31 @@ def test_a_tenant_that_stops_early_is_recovered_from(tmp_path: Path) -> None:
     assert all(BEGAN + 15 <= one.burst.begin < one.burst.end <= BEGAN + 40 for one in found)
 
 
+def test_recoveries_of_a_modelled_drive_are_on_its_models_clock(tmp_path: Path) -> None:
+    made = (Made("burst", (0, 192), start=20, stop=40), Made("steady", (192, 192)))
+    folder = write_tenants(tmp_path / "c", made, kind=DeviceKind.MODELLED, blocks=5)
+    mix = mix_of(folder)
+    found = {}
+    for dilation in (1, 8):
+        runs = tuple(
+            replace(
+                run,
+                result=replace(
+                    run.result,
+                    device=replace(run.result.device, model=f"zoneblk zones-4m x{dilation}"),
+                ),
+            )
+            for run in mix.shared
+        )
+        assert {run.result.device.dilation for run in runs} == {dilation}
+        found[dilation] = recovery.recoveries(replace(mix, shared=runs))
+    assert any(one.seconds for one in found[1])
+    for real, modelled in zip(found[1], found[8], strict=True):
+        assert modelled.burst == Burst(real.burst.begin / 8, real.burst.end / 8)
+        assert modelled.seconds == (None if real.seconds is None else real.seconds / 8)
+        assert modelled.lost == real.lost
+
+
 def steps(n: int, *high: int) -> np.ndarray:
     rng = np.random.default_rng(1)
     values = np.exp(0.01 * rng.normal(size=n))  # less than what a peak needs at least
