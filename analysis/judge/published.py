@@ -174,7 +174,10 @@ def _agreement(reference: Reference, point: PublishedResult, row: Row) -> tuple[
         return _in_band(point.ratio, reference.within, row, shown)
     if shown is None:
         return Agreement.NOT_SHOWN, "no difference shown"
-    return (Agreement.AGREES if shown is point.expected else Agreement.DISAGREES), f"it is {shown}"
+    if shown is point.expected:
+        return Agreement.AGREES, f"it is {shown}"
+    opposite = Relation.EQUAL not in (shown, point.expected)
+    return (Agreement.DISAGREES if opposite else Agreement.NOT_SHOWN), f"it is {shown}"
 
 
 def _in_band(

@@ -20,13 +20,14 @@ from analysis.read.series import read_by_column
 from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line in one capacity of device writes
-_WINDOW = 10  # steps of a window: half of the capacity
+_WINDOW = 0.5  # of the capacity
 
 
 class AmplificationPoint(NamedTuple):
     """Device writes since the first fill in capacities, and bytes below per user byte.
 
-    ``window`` covers the last half of the capacity; None without user bytes in it.
+    ``window`` covers the last half of the capacity; None before half of it is written, and without
+    user bytes in it.
     """
 
     turnover: float
@@ -155,15 +156,16 @@ def _points(
     places = np.append(step * np.arange(1, int(total / step)), total)
     rising = np.append(True, np.diff(device) > 0)  # the first time of each count
     users, bytes_ = (np.interp(places, device[rising], one[rising]) for one in (user, below))
+    starts = places - _WINDOW * capacity
+    before, moved = (np.interp(starts, device[rising], one[rising]) for one in (user, below))
     # What follows the last device write belongs to the last point.
     users[-1], bytes_[-1] = user[-1], below[-1]
     for index, place in enumerate(places):
         if users[index] <= 0:
             continue
         window = None
-        if index >= _WINDOW and users[index] > users[index - _WINDOW]:
-            moved = bytes_[index] - bytes_[index - _WINDOW]
-            window = float(moved / (users[index] - users[index - _WINDOW]))
+        if starts[index] >= 0 and users[index] > before[index]:
+            window = float((bytes_[index] - moved[index]) / (users[index] - before[index]))
         yield AmplificationPoint(
             float(place / capacity), float(bytes_[index] / users[index]), window
         )

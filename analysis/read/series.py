@@ -72,8 +72,9 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     """Read a numeric CSV as (header, rows); both are empty without the file.
 
-    Incomplete lines are left out: the last line of a killed run, and lines with an empty cell. An
-    interval without operations is complete: its latencies are empty in the file, and NaN here.
+    Incomplete lines are left out: a last line without a newline, whose number can be cut, and lines
+    with an empty cell. An interval without operations is complete: its latencies are empty in the
+    file, and NaN here.
 
     Raises:
         RunFailed: a cell is not a number.
@@ -113,7 +114,8 @@ def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
 
 
 def _any(text: str) -> tuple[list[str], list[list[float]]]:
-    header, *lines = list(csv.reader(io.StringIO(text, newline="\n"))) or [[]]
+    complete = text[: text.rfind("\n") + 1]
+    header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
     latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]
     done = header.index(_OPERATIONS) if latencies and _OPERATIONS in header else None
     rows = []

@@ -109,14 +109,15 @@ def _timeline(
     names = [tenant.name for tenant in together.tenants]
     colors = {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
     events = {one.tenant: one for one in aligned.events(run, together)}
+    second = run.seconds(1.0)  # on the clock of the drive's model
     figure, stack = panels(0.7 + 1.15 * len(names), len(names))
     for axes, name in zip(stack, names, strict=True):
         if name in lines:
-            _latency(axes, lines[name], together, colors[name])
-        _ticks(axes, {other: colors[other] for other in names if other != name}, events)
+            _latency(axes, lines[name], together, colors[name], second)
+        _ticks(axes, {other: colors[other] for other in names if other != name}, events, second)
         axes.set_title(name, fontsize=8, loc="left", color=colors[name], fontweight="bold", pad=2)
     stack[-1].set_xlabel(SECONDS)
-    stack[-1].set_xlim(together.began, together.ended)
+    stack[-1].set_xlim(together.began * second, together.ended * second)
     sources = " or ".join(sorted({line.source for line in lines.values()}))
     sentence = (
         f"{run.name}. Line: {sources}; rings: peaks. Ticks: zone resets, finishes, opens and "
@@ -125,19 +126,21 @@ def _timeline(
     return finish(comparison, figure, plot.captioned(sentence), MetricKind.TIME)
 
 
-def _latency(axes: Axes, line: Line, together: SharedSpan, color: str) -> None:
+def _latency(axes: Axes, line: Line, together: SharedSpan, color: str, second: float) -> None:
     timed = np.isfinite(line.latency)  # not: an interval without operations
-    axes.plot(line.t[timed], line.latency[timed], color=color, linewidth=1.1)
+    axes.plot(line.t[timed] * second, line.latency[timed] * second, color=color, linewidth=1.1)
     axes.set_yscale("log")
     latency_axis(axes)
     axes.tick_params(axis="y", labelsize=7)
     inside = timed & (line.t > together.began + aligned.WARM_UP) & (line.t <= together.ended)
-    t, latency = line.t[inside], line.latency[inside]
+    t, latency = line.t[inside] * second, line.latency[inside] * second
     highest = [peak.highest for peak in peaks(latency)]
     axes.plot(t[highest], latency[highest], "o", markersize=5, color=INK, markerfacecolor="none")
 
 
-def _ticks(axes: Axes, others: Mapping[str, str], events: Mapping[str, Events]) -> None:
+def _ticks(
+    axes: Axes, others: Mapping[str, str], events: Mapping[str, Events], second: float
+) -> None:
     """Draw one row of ticks per other tenant (name → colour) below the line."""
     room = 0.09 * len(others)
     low, high = axes.get_ylim()
@@ -148,7 +151,7 @@ def _ticks(axes: Axes, others: Mapping[str, str], events: Mapping[str, Events]) 
         look: Look = {"color": color, "markersize": 5, "markeredgewidth": 0.7}
         look |= {"transform": axes.get_xaxis_transform()}
         for times in events[other].times.values() if other in events else ():
-            axes.plot(times, np.full(len(times), height), "|", **look)
+            axes.plot(times * second, np.full(len(times), height), "|", **look)
 
 
 def _lines(run: RunRecord, together: SharedSpan) -> dict[str, Line]:

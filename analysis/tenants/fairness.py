@@ -115,10 +115,13 @@ def maximum(shares: Mapping[str, Mapping[str, float]]) -> Index:
 
     The center is the geometric mean of :func:`largest`. The interval has the largest of the lower
     and of the upper ends of all tenants' intervals, which hold together with 95 % (Bonferroni).
+    It is infinite, without an interval, if a tenant did no operation in any of the blocks.
     """
     values = largest(shares)
     if not values:
         return Index(MAXIMUM, values, None, None, None)
+    if any(0 in own.values() for own in shares.values()):
+        return Index(MAXIMUM, values, math.inf, None, None)
     names = sorted(next(iter(shares.values())))
     logs = np.array([[-math.log(own[name]) for own in shares.values()] for name in names])
     each = stats.paired_t(logs, 1 - (1 - stats.CONFIDENCE) / len(names))
@@ -133,7 +136,10 @@ def largest(shares: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     The largest of noisy values is too large: with its own block left out of the choice, a tenant's
     value is not the reason why it is chosen. Empty with fewer than two blocks.
     """
-    logs = {b: {name: -math.log(x) for name, x in own.items()} for b, own in shares.items()}
+    logs = {
+        block: {name: -math.log(x) if x else math.inf for name, x in own.items()}
+        for block, own in shares.items()
+    }
     found = {}
     for block, own in logs.items():
         others = [other for b, other in logs.items() if b != block]
@@ -147,7 +153,8 @@ def by_block(mix: Mix, goals: Mapping[str, str] | None = None) -> dict[str, dict
     """Return block → tenant → its share of alone, for blocks with values of every tenant.
 
     The share is shared / alone of a rate, and alone / shared of a latency. Without ``goals``, of
-    the throughput of every tenant.
+    the throughput of every tenant. It is 0 for a tenant that did no operation beside the others,
+    which has no latency. A block in which no tenant did any has no shares.
     """
     shares: dict[str, dict[str, float]] = {run.block_key(FACTOR): {} for run in mix.shared}
     for tenant in mix.tenants:
@@ -157,7 +164,13 @@ def by_block(mix: Mix, goals: Mapping[str, str] | None = None) -> dict[str, dict
             if alone[block] > 0 and shared[block] > 0:
                 ratio = shared[block] / alone[block]
                 shares[block][tenant.name] = ratio if metric == THROUGHPUT else 1 / ratio
-    return {block: x for block, x in shares.items() if len(x) == len(mix.tenants)}
+        alone, shared = mix.values(tenant, THROUGHPUT)
+        for block in alone.keys() & shared.keys():
+            if alone[block] > 0 >= shared[block]:
+                shares[block][tenant.name] = 0.0
+    return {
+        block: x for block, x in shares.items() if len(x) == len(mix.tenants) and any(x.values())
+    }
 
 
 def entitled(shares: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:

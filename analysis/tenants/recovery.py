@@ -12,6 +12,7 @@ from analysis.read.load import RunRecord
 from analysis.tenants.aligned import Line, read_line
 from analysis.tenants.mix import Mix, read
 
+# Times below are seconds of the run's files, which have a sample per second on any drive.
 # A burst exceeds half of the tenant's highest rate, next to a time below a quarter of it.
 _ON, _OFF = 0.5, 0.25
 _SHORTEST = 2.0  # seconds; anything shorter is a single sample
@@ -30,7 +31,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A tenant's recovery from the burst of another tenant.
+    """A tenant's recovery from the burst of another tenant, on the clock of the drive's model.
 
     ``lost`` is the share of its throughput that it lost during the burst. ``seconds`` is the time
     from the burst's end to recovery, null when it did not recover before the series ended.
@@ -107,7 +108,16 @@ def _recoveries(run: RunRecord) -> list[Recovery]:
             for index, burst in enumerate(times):
                 until = times[index + 1].begin if index + 1 < len(times) else float("inf")
                 lost, seconds = recover(_until(line, until), burst, usual)
-                result.append(Recovery(run.name, line.tenant, other, burst, lost, seconds))
+                result.append(
+                    Recovery(
+                        run.name,
+                        line.tenant,
+                        other,
+                        Burst(run.seconds(burst.begin), run.seconds(burst.end)),
+                        lost,
+                        None if seconds is None else run.seconds(seconds),
+                    )
+                )
     return result
 
 

@@ -111,6 +111,11 @@ def _indexes(mix: Mix, indexes: Sequence[Index]) -> Iterable[str]:
                 f"Fairness (Jain, weighted) is {value}. At 1, every tenant keeps the share that "
                 f"its weight gives it; at {least}, one tenant has everything."
             )
+            if index.n < len(mix.shared):
+                yield (
+                    f"Fairness has {index.n} of {len(mix.shared)} blocks: the others lack a value "
+                    "of a tenant, alone or shared."
+                )
         elif index.name == SOLO_RUNS:
             yield (
                 f"Together the tenants do the work of {value} solo runs in the time of one; "

@@ -48,24 +48,28 @@ def problems(paths: CampaignPaths) -> list[str]:
 
 def of_run(folder: Path) -> list[str]:
     """Return the problems of one run; none if its records are unreadable (others report that)."""
+    return [*_of_run(folder)]
+
+
+def _of_run(folder: Path) -> Iterator[str]:
+    """Yield the problems up to a raw file that cannot be read, which is the last one."""
     try:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
-        return []
+        return
     try:
         if result.device.kind is DeviceKind.REPLAYED:
-            return [*stored_numbers.metrics(result.metrics, replayed.of_folder(folder))]
-        if result.device.kind is DeviceKind.IMPORTED:
+            yield from stored_numbers.metrics(result.metrics, replayed.of_folder(folder))
+        elif result.device.kind is DeviceKind.IMPORTED:
             again = imported.of_folder(folder, spec)
-            return [
-                *stored_numbers.metrics(result.metrics, again),
-                *stored_numbers.invented(result.metrics, again),
-            ]
-        return [*_differences(folder, spec, result)]
+            yield from stored_numbers.metrics(result.metrics, again)
+            yield from stored_numbers.invented(result.metrics, again)
+        else:
+            yield from _differences(folder, spec, result)
     except ZonelabError as error:
-        return [error.message]
+        yield error.message
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        return [f"raw/ is damaged: {type(error).__name__}: {error}"]
+        yield f"raw/ is damaged: {type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,12 @@ class SeriesTable:
 
 def read(folder: Path, name: str) -> SeriesTable | None:
     """Return a series; null if it was not sampled. ValueError if it is damaged."""
-    lines = packed.text(folder / name).splitlines()
-    if not lines:
+    text = packed.text(folder / name)
+    if not text:
         return None
+    if not text.endswith("\n"):
+        raise ValueError(f"{name} ends within a line")
+    lines = text.splitlines()
     header = lines[0].split(",")
     rows = [dict(zip(header, line.split(","), strict=True)) for line in lines[1:]]
     return SeriesTable(tuple(float(row["t"]) for row in rows), tuple(rows))

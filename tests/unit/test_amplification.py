@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,6 +118,26 @@ def test_a_series_divides_media_bytes_over_a_phase(tmp_path: Path) -> None:
     line = _line(_campaign(tmp_path / "c", media=_MEDIA, series=text))
     assert _at(line, 2.5) == pytest.approx((2.2 / 1.5, 6.0 / 2.5))
     assert _at(line, 4.0) == pytest.approx((3.5, 6.0 * 8 / 5))
+
+
+@pytest.mark.parametrize("capacities", [5, 6, 16])
+def test_a_window_is_half_of_the_capacity_even_of_a_run_that_writes_less(
+    tmp_path: Path, capacities: int
+) -> None:
+    """The run writes four times CAPACITY: the fill once, and the overwrite with twice the M."""
+    folder = _campaign(tmp_path / "c", media=_MEDIA)
+    path = folder / "hosts/rig/runs/f2fs--r01/result.json"
+    record = json.loads(path.read_text())
+    record["device"]["zones"] *= capacities
+    path.write_text(json.dumps(record))
+    checksums.write(path.parent)
+    line = _line(folder)
+    windows = {point.turnover: point.window for point in line.points}
+    assert all((window is None) == (turnover < 0.5) for turnover, window in windows.items())
+    if capacities == 16:
+        assert set(windows.values()) == {None}  # a quarter of the capacity was written
+    else:
+        assert windows[max(windows)] == pytest.approx(6.0)  # of the overwrite alone
 
 
 def test_unknown_media_bytes_are_replaced_by_device_bytes_and_named(tmp_path: Path) -> None:

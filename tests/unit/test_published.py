@@ -110,6 +110,21 @@ def test_a_direction_is_shown_if_the_whole_interval_lies_beyond_the_noise_floor(
     assert (held.agreement, held.why) == (Agreement.NOT_SHOWN, "no difference shown")
 
 
+@pytest.mark.parametrize("direction", ["more", "less"])
+def test_equal_bytes_are_not_the_opposite_of_a_direction(tmp_path: Path, direction: str) -> None:
+    def change(result: Result) -> Result:
+        written = {"overwrite.device_written": Metric(1e9, "B")}
+        return dataclasses.replace(result, metrics=dict(result.metrics) | written)
+
+    folder = write_campaign(
+        tmp_path / "c", levels=LEVELS, kind=DeviceKind.HARDWARE, change=change, series=False
+    )
+    text = RATIO.replace("throughput", "device_written")
+    text = text.replace("ratio = 1.42", f'direction = "{direction}"')
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
+    assert (held.agreement, held.why) == (Agreement.NOT_SHOWN, "it is equal")
+
+
 def test_on_an_emulated_device_neither_times_nor_f2fs_bytes_are_judged(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.EMULATED)
     (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))

@@ -171,6 +171,19 @@ def test_records_that_cannot_be_read_are_listed_and_stop_no_check(campaign: Path
     assert unchecked.notes(paths)
 
 
+def test_a_damaged_file_hides_no_problem_that_was_found_before(campaign: Path) -> None:
+    run = campaign / RUN
+    ledger = json.loads((run / "ledger.json").read_text())
+    ledger["entries"][-1]["user"] += 1
+    (run / "ledger.json").write_text(json.dumps(ledger))
+    (alone,) = recompute.of_run(run)
+    assert alone.startswith("ledger.json: ")
+    (run / "raw/trace.jsonl.xz").write_bytes(b"no xz")
+    first, damage = recompute.of_run(run)
+    assert first == alone
+    assert "trace.jsonl" in damage
+
+
 def _bare(lines: list[str]) -> list[str]:
     """Return lines without the host's name."""
     return [line.removeprefix("rig: ") for line in lines]

@@ -298,6 +298,11 @@ TABLE: list[tuple[str, Edit, str]] = [
         "series/system.csv: has no samples",
     ),
     (
+        "diskstats.csv: the last number cut",
+        text(f"{F2FS}/series/diskstats.csv", lambda content: content[:-2]),
+        "series/: a sampled series is damaged: series/diskstats.csv ends within a line",
+    ),
+    (
         "zones.csv: a zone too many",
         text(f"{F2FS}/series/zones.csv", column("empty", lambda values: [v + 1 for v in values])),
         "series/zones.csv: has 385 zones at 9.473 s, the device has 384",

@@ -165,6 +165,66 @@ def test_a_starved_tenant_has_no_factor(tmp_path: Path) -> None:
     assert not any("slowdown of victim, throughput" in one for one in lines)
 
 
+def test_a_block_in_which_a_tenant_starved_is_the_least_fair(tmp_path: Path) -> None:
+    """Without the starved block, both tenants lose alike and the index is 1."""
+    made = (Made("a", (0, 192), slowdown=2.0), Made("b", (192, 192), slowdown=2.0))
+    folder = write_tenants(tmp_path / "c", made, noise=0.0)
+
+    def starve(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        result["metrics"]["b.overwrite.throughput"]["value"] = 0.0
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, starve)
+    maximum, index, worth, _ = fairness.indexes(mix_of(folder))
+    assert (maximum.center, maximum.low, maximum.n) == (math.inf, None, 3)
+    assert sorted(index.values.values()) == pytest.approx([0.5, 1.0, 1.0])
+    assert sorted(worth.values.values()) == pytest.approx([0.5, 1.0, 1.0])
+
+
+def test_a_starved_tenant_of_an_open_loop_has_no_share(tmp_path: Path) -> None:
+    """Its latency is null in that block, so that its goal has no value there."""
+    folder = with_intended_latency(write_tenants(tmp_path / "c", noise=0.0), alone=True)
+
+    def starve(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        result["metrics"]["victim.overwrite.throughput"]["value"] = 0.0
+        result["metrics"]["victim.overwrite.intended_latency_p99"]["value"] = None
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, starve)
+    maximum, index, *_ = fairness.indexes(mix_of(folder))
+    assert (maximum.center, index.n) == (math.inf, 3)
+    assert min(index.values.values()) == pytest.approx(0.5)
+
+
+def test_a_mix_in_which_no_tenant_did_anything_has_no_index(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c", blocks=1)
+
+    def starve(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        for name in ("victim", "aggressor"):
+            result["metrics"][f"{name}.overwrite.throughput"]["value"] = 0.0
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, starve)
+    assert [one.center for one in fairness.indexes(mix_of(folder))][:3] == [None] * 3
+
+
+def test_a_block_that_lacks_a_value_is_said(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c")
+
+    def lose(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        result["metrics"]["victim.overwrite.throughput"]["value"] = None
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, lose)
+    mix = mix_of(folder)
+    text = words.summary(mix, [], fairness.indexes(mix), [], emulated=False)
+    assert any(one.startswith("Fairness has 2 of 3 blocks") for one in text)
+
+
 def test_the_goal_of_an_open_loop_is_its_tail(tmp_path: Path) -> None:
     """The victim keeps its rate and loses in its p99: its throughput would show no slowdown."""
     made = (Made("aggressor", (192, 192), slowdown=1.2), Made("victim", (0, 192), slowdown=2.5))
@@ -420,6 +480,31 @@ def test_a_tenant_that_stops_early_is_recovered_from(tmp_path: Path) -> None:
     found = recovery.recoveries(mix_of(write_tenants(tmp_path / "c", made)))
     assert {(one.tenant, one.burst_of) for one in found} == {("steady", "burst")}
     assert all(BEGAN + 15 <= one.burst.begin < one.burst.end <= BEGAN + 40 for one in found)
+
+
+def test_recoveries_of_a_modelled_drive_are_on_its_models_clock(tmp_path: Path) -> None:
+    made = (Made("burst", (0, 192), start=20, stop=40), Made("steady", (192, 192)))
+    folder = write_tenants(tmp_path / "c", made, kind=DeviceKind.MODELLED, blocks=5)
+    mix = mix_of(folder)
+    found = {}
+    for dilation in (1, 8):
+        runs = tuple(
+            replace(
+                run,
+                result=replace(
+                    run.result,
+                    device=replace(run.result.device, model=f"zoneblk zones-4m x{dilation}"),
+                ),
+            )
+            for run in mix.shared
+        )
+        assert {run.result.device.dilation for run in runs} == {dilation}
+        found[dilation] = recovery.recoveries(replace(mix, shared=runs))
+    assert any(one.seconds for one in found[1])
+    for real, modelled in zip(found[1], found[8], strict=True):
+        assert modelled.burst == Burst(real.burst.begin / 8, real.burst.end / 8)
+        assert modelled.seconds == (None if real.seconds is None else real.seconds / 8)
+        assert modelled.lost == real.lost
 
 
 def steps(n: int, *high: int) -> np.ndarray:
