@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
-from analysis.judge.select import by_block, label, metric_info
+from analysis.judge.select import by_block, label
 from analysis.read.load import RunRecord
 from harness.levels import LEVELS
-from harness.metrics.catalogue import MetricKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +119,11 @@ def _floor(
     groups: Sequence[Mapping[str, list[RunRecord]]],
     default: float,
 ) -> Floor:
-    exact = metric_info(key).kind is not MetricKind.TIME
     largest = default
     measured = []
     for pair in pairs:
         left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
-        estimate = stats.estimate(left, right, exact_allowed=exact)
+        estimate = stats.estimate(left, right, exact_allowed=False)  # for its center alone
         if estimate.n >= stats.MINIMUM_RUNS:
             difference = abs(stats.relative_change(estimate))
             largest = max(largest, difference)
