@@ -77,7 +77,33 @@ def test_stop_leaves_a_recycled_pid_alone() -> None:
         found = process.identify(child.pid)
         assert found is not None
         process.stop(process.Process(found.pid, found.began + 1))
-        assert child.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):  # a signal takes a moment
+            child.wait(0.5)
+        child.kill()
+
+
+def test_a_stop_ends_the_process_in_the_folder_of_the_rig(build: Path) -> None:
+    here = build / "nvme"
+    for name in ("nvme0.img", "key", "console.log"):
+        (here / name).touch()
+    with subprocess.Popen(SLEEP, cwd=here) as child:
+        (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert control.down("nvme", QUIET)
+        assert not process.identify(child.pid)
+    left = {path.name for path in here.iterdir()}
+    assert left >= {"key", "console.log"}
+    assert not left & {"nvme0.img", qemu.PID_FILE}
+    assert not control.down("nvme", QUIET)
+    assert not control.down("timed", QUIET)
+
+
+def test_a_stop_leaves_a_process_elsewhere_alone(build: Path) -> None:
+    """The pid file is older than the machine's last boot, and another program has the pid."""
+    with subprocess.Popen(SLEEP, cwd=build) as child:
+        (build / "nvme" / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert not control.down("nvme", QUIET)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.5)
         child.kill()
 
 
