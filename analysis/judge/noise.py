@@ -108,8 +108,7 @@ def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> di
     The difference is |ratio of geometric means - 1|, paired where blocks are the same. Twins are
     few, so this is a floor and not an interval.
     """
-    ok = [run for run in runs if run.ok]
-    pairs, groups = find_twins(ok), identical_cells(ok)
+    pairs, groups = find_twins(runs), identical_cells(runs)
     return {key: _floor(key, pairs, groups, default) for key in keys}
 
 
