@@ -161,6 +161,12 @@ def test_what_is_claimed_in_words(tmp_path: Path, text: str, expected: str) -> N
         ("[[claim]]\n" + table("band", more="low = 2\nhigh = 1"), "the band is empty"),
         ("[[claim]]\n" + table("band", more='low = "1"\nhigh = 2'), "low: expected float, got '1'"),
         ("[[claim]]\n" + table("band", more="low = -1\nhigh = 2"), "positive numbers"),
+        ("[[claim]]\n" + table("band", more="low = 1\nhigh = inf"), "positive numbers"),
+        (
+            "[[claim]]\n" + table("band", more="low = 1\nhigh = 2\ntolerance = 1.0"),
+            "tolerance 100 % or more",
+        ),
+        ("claim = [1]", "claim that is no table"),
         ("[[claim]]\n" + table("worse", more="low = 1\nhigh = 2"), "belong to the oracle"),
         ("[[claim]]\n" + table("worse", more="colour = 1"), "unknown field 'colour'"),
         ("[[claim]]\n" + table("worse", metric="overwrite.thruput"), "no metric"),
