@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -72,6 +73,15 @@ def test_stop_insists(argv: list[str]) -> None:
         assert child.wait(5) != 0
 
 
+def test_a_process_that_survives_both_signals_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(process, "alive", lambda _: True)
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    with pytest.raises(HostError, match="process 4711 does not end"):
+        process.stop(process.Process(4711, 1), grace=0)
+    assert sent == [(4711, signal.SIGTERM), (4711, signal.SIGKILL)]
+
+
 def test_stop_leaves_a_recycled_pid_alone() -> None:
     with subprocess.Popen(SLEEP) as child:
         found = process.identify(child.pid)
@@ -133,6 +143,28 @@ def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with pytest.raises(ToolFailed, match="killed by SIGTERM"):
         process.stream(SLEEP, tmp_path / "log", QUIET, timeout=0.3)
     assert time.monotonic() - begin < 10
+
+
+def test_a_program_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="no-such-program is not installed"):
+        process.stream(["no-such-program"], tmp_path / "log", QUIET, timeout=5)
+
+
+def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
+    class Said(Talk):
+        def say(self, text: str) -> None:
+            steps.append(text)
+
+    steps: list[str] = []
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    lines = "I: chroot...\nI: reading /etc/x...\nI: done\nW: odd...\nlast\n"
+    script = ["sh", "-c", f"printf '{lines}' >&2; exit 3"]
+    with pytest.raises(ToolFailed, match="last") as caught:
+        process.stream(script, log, Said(quiet=False), timeout=60)
+    assert steps == ["chroot..."]
+    assert log.read_text() == "before\n" + lines
+    assert caught.value.hint == f"read {log}"
 
 
 def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None:
