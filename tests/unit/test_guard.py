@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -367,6 +368,35 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
     lab.write(JournalEvent.RELEASE, fingerprint="x")  # the run put itself down, then others wrote
     assert released(lab) == []
+
+
+def test_use_is_rechecked_right_before_a_write(lab: Lab) -> None:
+    lab.guard.require(lab.device)
+    lab.guard.require_unused(lab.device)
+    (lab.root / "busy-nvme0n2").touch()
+    for check in (lab.guard.require, lab.guard.require_unused):
+        with pytest.raises(GuardRefused) as caught:
+            check(lab.device)
+        assert caught.value.code == "busy"
+    # This process has it open exclusively.
+    lab.guard.require(lab.device, held=True)
+    lab.guard.require_unused(lab.device, Path(lab.device.path))
+    (lab.root / "sys/class/block/nvme0n2/holders/dm-7").mkdir(parents=True)
+    with pytest.raises(GuardRefused) as caught:
+        lab.guard.require_unused(lab.device, Path(lab.device.path))
+    assert caught.value.code == "held"
+
+
+def test_geometry_is_rechecked_and_a_device_may_be_gone(lab: Lab) -> None:
+    for field in ("size", "zone_size", "zone_capacity"):
+        half: dict[str, Any] = {field: getattr(lab.device, field) // 2}
+        with pytest.raises(GuardRefused) as caught:
+            lab.guard.check_identity(replace(lab.device, **half))
+        assert caught.value.code == "geometry-changed"
+    shutil.rmtree(lab.root / "sys/class/block/nvme0n2")
+    with pytest.raises(GuardRefused, match="now it is gone") as caught:
+        lab.guard.check_identity(lab.device)
+    assert caught.value.code == "identity-changed"
 
 
 def test_identity_is_rechecked(lab: Lab) -> None:
