@@ -167,6 +167,26 @@ def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
     assert caught.value.hint == f"read {log}"
 
 
+def test_a_program_that_ends_well_is_no_error(tmp_path: Path) -> None:
+    process.stream(["true"], tmp_path / "log", QUIET, timeout=60)
+
+
+def test_an_interrupted_program_ends_with_its_children_after_its_clean_up(tmp_path: Path) -> None:
+    """It prints more than a pipe holds while it cleans up."""
+
+    class Interrupted(Talk):
+        def say(self, text: str) -> None:
+            raise KeyboardInterrupt
+
+    clean = f"head -c 200000 /dev/zero >&2; touch {tmp_path}/cleaned; exit"
+    script = f"trap '{clean}' TERM; sleep 30 & echo 'I: step...' >&2; wait"
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        process.stream(["sh", "-c", script], tmp_path / "log", Interrupted(), timeout=60)
+    assert (tmp_path / "cleaned").exists()
+    assert time.monotonic() - begin < 20
+
+
 def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None:
     with subprocess.Popen(SLEEP) as child:
         found = process.identify(child.pid)
