@@ -167,8 +167,18 @@ def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
     assert caught.value.hint == f"read {log}"
 
 
-def test_a_program_that_ends_well_is_no_error(tmp_path: Path) -> None:
-    process.stream(["true"], tmp_path / "log", QUIET, timeout=60)
+def test_a_program_may_work_on_behind_its_last_output(tmp_path: Path) -> None:
+    script = f"exec >&- 2>&-; sleep 0.3; touch {tmp_path}/done"
+    process.stream(["sh", "-c", script], tmp_path / "log", QUIET, timeout=60)
+    assert (tmp_path / "done").exists()
+
+
+def test_a_program_that_prints_data_logs_its_errors(tmp_path: Path) -> None:
+    with (tmp_path / "data").open("wb") as data:
+        script = ["sh", "-c", "echo data; echo odd >&2"]
+        process.stream(script, tmp_path / "log", QUIET, timeout=60, stdout=data.fileno())
+    assert (tmp_path / "data").read_text() == "data\n"
+    assert (tmp_path / "log").read_text() == "odd\n"
 
 
 def test_an_interrupted_program_ends_with_its_children_after_its_clean_up(tmp_path: Path) -> None:
