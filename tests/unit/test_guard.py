@@ -270,9 +270,15 @@ def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
     (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
     device = lab.host.device("nvme0n1p1")
     assert lab.code(device) is None
+    mounts, number = lab.root / "proc/self/mountinfo", lab.host.sysfs.text("nvme0n1", "dev")
+    before = mounts.read_text()
+    mounts.write_text(f"9 1 {number} / /mnt rw - ext4 /dev/x rw\n")
+    assert lab.code(device) == "mounted"
+    mounts.write_text(before)
     write_tree(block / "dm-0", {"dev": "253:0", "dm/name": "mpatha"})
     (block / "nvme0n1/holders/dm-0").mkdir()
-    assert lab.code(device) == "held"
+    (reason,) = lab.guard.examine(device)
+    assert (reason.code, reason.message.rpartition(" ")[2]) == ("held", "mpatha")
 
 
 def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
