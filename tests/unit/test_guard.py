@@ -281,6 +281,19 @@ def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
     assert (reason.code, reason.message.rpartition(" ")[2]) == ("held", "mpatha")
 
 
+def test_a_partition_on_two_paths_is_refused(lab: Lab) -> None:
+    block = lab.root / "sys/class/block"
+    write_tree(block / "nvme0n1/nvme0n1p1", {"partition": "1", "dev": "259:9", "size": "2048"})
+    (block / "nvme0n1p1").symlink_to(block / "nvme0n1/nvme0n1p1")
+    (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
+    device = lab.host.device("nvme0n1p1")
+    shutil.copytree(block / "nvme0n1", block / "nvme0n9", symlinks=True)
+    (block / "nvme0n9/nvme0n1p1").rename(block / "nvme0n9/nvme0n9p1")
+    assert lab.code(device) is None
+    (block / "nvme0n9p1").symlink_to(block / "nvme0n9/nvme0n9p1")
+    assert lab.code(device) == "identity-ambiguous"
+
+
 def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})  # f2fs data: no signature on the zoned device
     lab.write(JournalEvent.CLAIM)
@@ -425,6 +438,7 @@ def test_a_path_of_a_drive_is_not_the_device(lab: Lab) -> None:
     shutil.copytree(blocks / "nvme0n2", blocks / "nvme0c0n2", symlinks=True)
     planned = replace(lab.device, path=str(lab.root / "dev" / "nvme9n2"))
     assert lab.host.find(planned).path == lab.device.path
+    assert lab.code() is None  # nor a second device of one identity
 
 
 def test_blank_sibling_is_taken_unasked(lab: Lab) -> None:
