@@ -189,7 +189,8 @@ def test_an_interrupted_program_ends_with_its_children_after_its_clean_up(tmp_pa
             raise KeyboardInterrupt
 
     clean = f"head -c 200000 /dev/zero >&2; touch {tmp_path}/cleaned; exit"
-    script = f"trap '{clean}' TERM; sleep 30 & echo 'I: step...' >&2; wait"
+    child = "trap - TERM; echo 'I: step...' >&2; sleep 30"
+    script = f"trap '{clean}' TERM; ({child}) & wait"
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         process.stream(["sh", "-c", script], tmp_path / "log", Interrupted(), timeout=60)
