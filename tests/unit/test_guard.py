@@ -390,6 +390,22 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     assert released(lab) == []
 
 
+def test_what_changes_before_the_devices_are_held_is_not_released(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look proves them, the second one, through the descriptors, does not."""
+    killed(lab)
+    looks: list[bool] = []
+
+    def proves(*_: object, held: bool = False) -> bool:
+        looks.append(held)
+        return not held
+
+    monkeypatch.setattr(lab.guard, "proves", proves)
+    assert released(lab) == []
+    assert looks == [False, True]
+
+
 def test_use_is_rechecked_right_before_a_write(lab: Lab) -> None:
     lab.guard.require(lab.device)
     lab.guard.require_unused(lab.device)
