@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
-from analysis.judge.select import by_block, label, metric_info
+from analysis.judge.select import by_block, label
 from analysis.read.load import RunRecord
 from harness.levels import LEVELS
-from harness.metrics.catalogue import MetricKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,7 @@ def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> di
     The difference is |ratio of geometric means - 1|, paired where blocks are the same. Twins are
     few, so this is a floor and not an interval.
     """
-    ok = [run for run in runs if run.ok]
-    pairs, groups = find_twins(ok), identical_cells(ok)
+    pairs, groups = find_twins(runs), identical_cells(runs)
     return {key: _floor(key, pairs, groups, default) for key in keys}
 
 
@@ -120,12 +118,11 @@ def _floor(
     groups: Sequence[Mapping[str, list[RunRecord]]],
     default: float,
 ) -> Floor:
-    exact = metric_info(key).kind is not MetricKind.TIME
     largest = default
     measured = []
     for pair in pairs:
         left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
-        estimate = stats.estimate(left, right, exact_allowed=exact)
+        estimate = stats.estimate(left, right, exact_allowed=False)  # for its center alone
         if estimate.n >= stats.MINIMUM_RUNS:
             difference = abs(stats.relative_change(estimate))
             largest = max(largest, difference)

@@ -200,6 +200,30 @@ def test_the_descriptors_are_kept_from_the_guard_to_the_format(
     assert through_descriptors == [True, True, False, False]  # at the end nothing is held
 
 
+@pytest.mark.parametrize("exchanged", ["nvme0n1", "nvme0n2"])
+def test_no_device_of_a_run_is_formatted_when_one_was_exchanged(lab: Lab, exchanged: str) -> None:
+    """Levels of tenants format one device after the other; each time all are looked at."""
+    name = lab.root / "sys/class/block" / exchanged / "eui"
+    with lab.taken() as claim:
+        claim.clear()
+        before = name.read_text()
+        lab.replace_by_another_drive(exchanged)
+        for device in (lab.zoned, lab.conventional):
+            with pytest.raises(GuardRefused) as caught:
+                claim.check([device])
+            assert caught.value.code == "identity-changed"
+        name.write_text(before)
+
+
+@pytest.mark.parametrize("busy", ["nvme0n1", "nvme0n2"])
+def test_a_device_that_a_program_holds_is_refused_at_once(lab: Lab, busy: str) -> None:
+    """Before the minutes in which a warm drive cools."""
+    (lab.root / f"busy-{busy}").touch()
+    with pytest.raises(GuardRefused) as caught:
+        lab.claim().require_allowed()
+    assert caught.value.code == "busy"
+
+
 def test_a_node_with_another_number_is_not_the_device(lab: Lab) -> None:
     """Somebody made the node again, for another drive."""
     Path(f"{lab.zoned.path}.node").write_text("b 8:16")

@@ -65,6 +65,7 @@ def outcomes(folder: Path) -> Outcomes:
         (table("worse", level="xfs"), ClaimOutcome.NOT_SHOWN),  # skipped
         (table("worse", level="dm-zap"), ClaimOutcome.NOT_SHOWN),  # not there at all
         (table("worse", metric="overwrite.pad_bytes"), ClaimOutcome.NOT_SHOWN),  # not measured
+        (table("worse", metric="over*.device_written"), ClaimOutcome.NOT_SHOWN),  # no one metric
         (table("different", metric="fillrandom.user_bytes"), ClaimOutcome.NOT_SHOWN),
         (table("band", more="low = 1.1\nhigh = 1.4"), ClaimOutcome.PASS),
         (table("band", more="low = 1.4\nhigh = 1.5"), ClaimOutcome.FAIL),
@@ -101,6 +102,17 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
     # A claim that could have been tested and was not counts.
     untested = p_values(*tables, table("worse", level="btrfs"), table("worse", metric="run.wa_dev"))
     assert untested == [pytest.approx(p, rel=0.1) for p in stats.holm([*alone, 1.0, 1.0])[:2]]
+
+
+def test_a_claim_about_runs_that_cannot_be_compared_counts_as_untested(tmp_path: Path) -> None:
+    folder = write_on_demand(tmp_path / "c", series=False, flags={"zlfs": {"sync": True}})
+
+    def p_value(*levels: str) -> float:
+        file = toml(folder, *(table("worse", level=level) for level in levels))
+        *_, last = claims.judge(load(folder), claims.read(file))
+        return float(last.why.rpartition("Holm p ")[2])
+
+    assert p_value("zlfs", "zenfs") == pytest.approx(2 * p_value("zenfs"), rel=0.1)
 
 
 def test_one_stratum_that_fails_makes_a_claim_fail(tmp_path: Path) -> None:
@@ -149,6 +161,12 @@ def test_what_is_claimed_in_words(tmp_path: Path, text: str, expected: str) -> N
         ("[[claim]]\n" + table("band", more="low = 2\nhigh = 1"), "the band is empty"),
         ("[[claim]]\n" + table("band", more='low = "1"\nhigh = 2'), "low: expected float, got '1'"),
         ("[[claim]]\n" + table("band", more="low = -1\nhigh = 2"), "positive numbers"),
+        ("[[claim]]\n" + table("band", more="low = 1\nhigh = inf"), "positive numbers"),
+        (
+            "[[claim]]\n" + table("band", more="low = 1\nhigh = 2\ntolerance = 1.0"),
+            "tolerance 100 % or more",
+        ),
+        ("claim = [1]", "claim that is no table"),
         ("[[claim]]\n" + table("worse", more="low = 1\nhigh = 2"), "belong to the oracle"),
         ("[[claim]]\n" + table("worse", more="colour = 1"), "unknown field 'colour'"),
         ("[[claim]]\n" + table("worse", metric="overwrite.thruput"), "no metric"),

@@ -151,6 +151,7 @@ def test_rigs_that_differ(
     found = differences(base, level, {"level"}, declared=is_declared)
     about_rig = [("declared" if is_declared else "no verdict", "rig a vs b")] * (rigs[0] != rigs[1])
     assert {(one.consequence, one.label) for one in found} == {*expected, *about_rig}
+    assert not any(one.blocking and one.declared for one in found)
 
 
 def test_flags_of_a_phase_are_compared_where_phases_differ() -> None:
@@ -172,6 +173,7 @@ def test_flags_of_a_phase_are_compared_where_phases_differ() -> None:
         ("geometry.max_open_zones", {"14"}, {"0"}, "open zones allowed 14 vs any number"),
         ("geometry.zones", {"10", "0"}, {"9"}, "zones 0 or 10 vs 9"),
         ("host.cpus", {"0"}, {"4194304"}, "CPU count 0 vs 4194304"),
+        ("flags.max_open_files", {"0"}, {"9"}, "flags.max_open_files 0 vs 9"),
     ],
 )
 def test_values_for_people(key: str, base: set[str], level: set[str], label: str) -> None:

@@ -96,6 +96,22 @@ def test_an_atomic_file_is_synced_before_and_after_its_rename(tmp_path: Path, di
     assert synced < disk.at("rename", path) < disk.at("sync", tmp_path)
 
 
+def test_an_atomic_file_is_whole_when_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text that is still in a buffer of the process is not on the disk."""
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: sizes.append(os.fstat(fd).st_size))
+    write_atomic(tmp_path / "plan.json", "0123456789")
+    assert sizes[0] == 10
+
+
+def test_a_file_that_need_not_last_is_not_synced(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "progress.json"
+    write_atomic(path, "{}", durable=False)
+    assert disk.steps == [("rename", path)]
+
+
 def test_every_file_of_a_run_is_synced_before_the_run_gets_its_name(
     tmp_path: Path, disk: Disk
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -269,9 +270,28 @@ def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
     (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
     device = lab.host.device("nvme0n1p1")
     assert lab.code(device) is None
+    mounts, number = lab.root / "proc/self/mountinfo", lab.host.sysfs.text("nvme0n1", "dev")
+    before = mounts.read_text()
+    mounts.write_text(f"9 1 {number} / /mnt rw - ext4 /dev/x rw\n")
+    assert lab.code(device) == "mounted"
+    mounts.write_text(before)
     write_tree(block / "dm-0", {"dev": "253:0", "dm/name": "mpatha"})
     (block / "nvme0n1/holders/dm-0").mkdir()
-    assert lab.code(device) == "held"
+    (reason,) = lab.guard.examine(device)
+    assert (reason.code, reason.message.rpartition(" ")[2]) == ("held", "mpatha")
+
+
+def test_a_partition_on_two_paths_is_refused(lab: Lab) -> None:
+    block = lab.root / "sys/class/block"
+    write_tree(block / "nvme0n1/nvme0n1p1", {"partition": "1", "dev": "259:9", "size": "2048"})
+    (block / "nvme0n1p1").symlink_to(block / "nvme0n1/nvme0n1p1")
+    (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
+    device = lab.host.device("nvme0n1p1")
+    shutil.copytree(block / "nvme0n1", block / "nvme0n9", symlinks=True)
+    (block / "nvme0n9/nvme0n1p1").rename(block / "nvme0n9/nvme0n9p1")
+    assert lab.code(device) is None
+    (block / "nvme0n9p1").symlink_to(block / "nvme0n9/nvme0n9p1")
+    assert lab.code(device) == "identity-ambiguous"
 
 
 def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
@@ -295,7 +315,8 @@ def test_a_clean_release_counts_until_the_device_is_written(lab: Lab) -> None:
 def killed(lab: Lab, *, formatted: bool = True) -> None:
     """Leave the traces of a killed run on two devices: data on one, the label on the other."""
     for event in (JournalEvent.CLAIM, JournalEvent.UP)[: 1 + formatted]:
-        for own, other in ((lab.device, lab.conventional), (lab.conventional, lab.device)):
+        # The other order than that of a wipe: the label proves what is on both, and goes last.
+        for own, other in ((lab.conventional, lab.device), (lab.device, lab.conventional)):
             lab.journal.append(
                 JournalEntry(
                     event,
@@ -369,6 +390,51 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     assert released(lab) == []
 
 
+def test_what_changes_before_the_devices_are_held_is_not_released(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look proves them, the second one, through the descriptors, does not."""
+    killed(lab)
+    looks: list[bool] = []
+
+    def proves(*_: object, held: bool = False) -> bool:
+        looks.append(held)
+        return not held
+
+    monkeypatch.setattr(lab.guard, "proves", proves)
+    assert released(lab) == []
+    assert looks == [False, True]
+
+
+def test_use_is_rechecked_right_before_a_write(lab: Lab) -> None:
+    lab.guard.require(lab.device)
+    lab.guard.require_unused(lab.device)
+    (lab.root / "busy-nvme0n2").touch()
+    for check in (lab.guard.require, lab.guard.require_unused):
+        with pytest.raises(GuardRefused) as caught:
+            check(lab.device)
+        assert caught.value.code == "busy"
+    # This process has it open exclusively.
+    lab.guard.require(lab.device, held=True)
+    lab.guard.require_unused(lab.device, Path(lab.device.path))
+    (lab.root / "sys/class/block/nvme0n2/holders/dm-7").mkdir(parents=True)
+    with pytest.raises(GuardRefused) as caught:
+        lab.guard.require_unused(lab.device, Path(lab.device.path))
+    assert caught.value.code == "held"
+
+
+def test_geometry_is_rechecked_and_a_device_may_be_gone(lab: Lab) -> None:
+    for field in ("size", "zone_size", "zone_capacity"):
+        half: dict[str, Any] = {field: getattr(lab.device, field) // 2}
+        with pytest.raises(GuardRefused) as caught:
+            lab.guard.check_identity(replace(lab.device, **half))
+        assert caught.value.code == "geometry-changed"
+    shutil.rmtree(lab.root / "sys/class/block/nvme0n2")
+    with pytest.raises(GuardRefused, match="now it is gone") as caught:
+        lab.guard.check_identity(lab.device)
+    assert caught.value.code == "identity-changed"
+
+
 def test_identity_is_rechecked(lab: Lab) -> None:
     lab.guard.check_identity(lab.device)
     (lab.root / "sys/class/block/nvme0n2/eui").write_text("52 54 00 00 00 00 00 77")
@@ -388,6 +454,7 @@ def test_a_path_of_a_drive_is_not_the_device(lab: Lab) -> None:
     shutil.copytree(blocks / "nvme0n2", blocks / "nvme0c0n2", symlinks=True)
     planned = replace(lab.device, path=str(lab.root / "dev" / "nvme9n2"))
     assert lab.host.find(planned).path == lab.device.path
+    assert lab.code() is None  # nor a second device of one identity
 
 
 def test_blank_sibling_is_taken_unasked(lab: Lab) -> None:

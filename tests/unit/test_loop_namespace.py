@@ -103,6 +103,13 @@ def busy(machine: Machine) -> None:
     (machine.root / "busy-ublkb0").touch()
 
 
+def test_a_user_of_the_namespace_counts_while_the_drive_is_free(machine: Machine) -> None:
+    number = machine.sysfs.text("nvme0n2", "dev")
+    mounts = machine.root / "proc/self/mountinfo"
+    mounts.write_text(f"9 1 {number} / /mnt rw - xfs /dev/nvme0n2 rw\n")
+    assert machine.codes("nvme0n2") == ["mounted"]
+
+
 @pytest.mark.parametrize(
     ("use", "code"), [(mounted, "mounted"), (exported_twice, "exported"), (busy, "busy")]
 )

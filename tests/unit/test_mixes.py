@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from harness.observe.tracing.tenant_tracer import activity, merged
 from harness.observe.tracing.zone_history import Transition
 from harness.plan import load
 from harness.plan.expand import expand
+from harness.plan.mix_models import TenantMix
 from harness.plan.reference import RIG
 from harness.plan.study_models import Study
+from harness.plan.tenant_places import places_of
 from harness.plan.workload_models import Workload
 from harness.store.codec import decode, encode
 from harness.store.spec import (
@@ -198,6 +201,23 @@ def test_a_namespace_used_twice() -> None:
     assert "zones 0 to 229 and zones 192 to 383" in refusal(overlapping).message
 
 
+def test_a_slice_is_a_device_of_its_zones() -> None:
+    """The rig's namespace has 384 zones of 8 MiB."""
+    mix = a_mix(
+        a_tenant("a", zlfs(7), slice=["0%", "75%"]), a_tenant("b", zlfs(7), slice=["75%", "100%"])
+    )
+    places = places_of(TenantMix.model_validate_json(json.dumps(mix)), HOST)
+    zones = {name: (one.device.zones, one.zone_range) for name, one in places.items()}
+    assert zones == {"a": (288, range(288)), "b": (96, range(288, 384))}
+    assert places["b"].device.size == 96 * 8 * 2**20
+    assert places["b"].namespace == HOST.device
+
+
+def test_a_slice_has_enough_zones_for_its_level() -> None:
+    error = refusal(a_mix(a_tenant("a", slice=["0%", "1%"]), a_tenant("b", slice=["1%", "100%"])))
+    assert error.code == "too-few-zones"
+
+
 def test_a_missing_namespace_is_refused_with_the_option_to_name_it() -> None:
     error = refusal(a_mix(a_tenant("a", namespace=3)))
     assert error.code == "too-few-namespaces"
@@ -208,6 +228,14 @@ def test_a_missing_namespace_is_refused_with_the_option_to_name_it() -> None:
     with pytest.raises(GuardRefused, match="is mounted"):
         planned("f2fs-zlfs", busy)
     assert planned("aggressor-victim", busy)  # it needs one namespace
+    third = replace(HOST, others=(other, replace(other, refusals=(refused,))))
+    with pytest.raises(GuardRefused, match="is mounted"):
+        planned(a_mix(a_tenant("a", namespace=3)), third)
+
+
+def test_options_of_a_tenant_s_level_are_checked() -> None:
+    level = {"name": "zlfs", "options": {"colour": 1}}
+    assert "colour" in refusal(a_mix(a_tenant("a", level))).message
 
 
 @pytest.mark.parametrize(

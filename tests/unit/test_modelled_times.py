@@ -16,8 +16,9 @@ import pytest
 from analysis.judge import claims, family, modelled
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
+from analysis.judge.side import Side
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import RunRecord, load
+from analysis.read.load import RunRecord, load, load_pool
 from analysis.show.drawing import mark_of
 from analysis.show.render import render
 from harness.cli.main import main
@@ -115,6 +116,7 @@ def _with_flags(folder: Path, flags: dict[str, int]) -> Path:
         ({"reader.runtime": 200, "writer.rate": 8192, "startdelay": 0, "bs": 4096}, False),
         ({"reader.runtime": 256, "writer.rate": 4096, "startdelay": 0, "bs": 4096}, False),
         ({"reader.runtime": 256, "writer.rate": 8192, "startdelay": 0, "bs": 8192}, False),
+        ({"reader.runtime": 256, "writer.rate": 8192, "startdelay": 0, "bs": 2048}, False),
     ],
 )
 def test_jobs_of_fio_are_the_same_with_slowed_times_and_rates(
@@ -124,6 +126,18 @@ def test_jobs_of_fio_are_the_same_with_slowed_times_and_rates(
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
     row = _row(fast, _with_flags(slow, flags))
     assert row.verdict is (Verdict.LOWER if same else Verdict.NOT_A_RESULT)
+
+
+@pytest.mark.parametrize(
+    ("value", "slower"), [("8k", "4k"), (8, "4k"), ("8k", 4), (8192, 4095), (8193, 4095)]
+)
+def test_a_rate_that_is_not_known_to_be_half_is_another_one(
+    fast: Path, tmp_path: Path, value: Any, slower: Any
+) -> None:
+    _with_flags(fast, {"writer.rate": value})
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    row = _row(fast, _with_flags(slow, {"writer.rate": slower}))
+    assert row.verdict is Verdict.NOT_A_RESULT
 
 
 def test_a_claim_about_a_time_needs_a_slower_campaign(fast: Path, tmp_path: Path) -> None:
@@ -193,7 +207,13 @@ def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_on_drive(dilation=8), _on_drive(dilation=24), _on_drive("zones-4m-00000000", 16)]
+    "change",
+    [
+        _on_drive(dilation=8),
+        _on_drive(dilation=24),
+        _on_drive("zones-4m-00000000", 16),
+        _on_drive("two drives", 16),
+    ],
 )
 def test_only_the_same_model_at_twice_the_dilation_counts(
     fast: Path, tmp_path: Path, change: Change
@@ -229,15 +249,16 @@ def test_cells_with_equal_settings_stand_for_each_other(
 
 
 @pytest.mark.parametrize(
-    ("change", "bound"),
+    ("change", "status", "bound"),
     [
-        ({"variant": "twin"}, False),
-        ({"variant": "twin", "level_options": {"mount_options": "discard"}}, True),
-        ({"variant": "twin", "factors": {"scheduler": "none"}}, True),
+        ({"variant": "twin"}, Status.OK, False),
+        ({"variant": "twin"}, Status.INVALID, True),
+        ({"variant": "twin", "level_options": {"mount_options": "discard"}}, Status.OK, True),
+        ({"variant": "twin", "factors": {"scheduler": "none"}}, Status.OK, True),
     ],
 )
 def test_runs_of_a_twin_make_chance_smaller(
-    fast: Path, tmp_path: Path, change: dict[str, Any], bound: bool
+    fast: Path, tmp_path: Path, change: dict[str, Any], status: Status, bound: bool
 ) -> None:
     """A level differs by 8 % from its slower run and its twin by 1 %: 4.4 % in the mean."""
     slow = load(
@@ -253,7 +274,7 @@ def test_runs_of_a_twin_make_chance_smaller(
         value = run.result.metrics[RATE].value
         assert value is not None
         result = with_metric(
-            replace(run.result, cell="zlfs-twin"), RATE, value * 1.01 / 1.08, "ops/s"
+            replace(run.result, cell="zlfs-twin", status=status), RATE, value * 1.01 / 1.08, "ops/s"
         )
         return replace(run, spec=replace(run.spec, cell="zlfs-twin", **change), result=result)
 
@@ -263,6 +284,61 @@ def test_runs_of_a_twin_make_chance_smaller(
     assert (row.verdict is Verdict.HOST_BOUND) is bound
     alone = compare(campaign, metrics=[RATE], slower=[slow]).rows[0]
     assert alone.verdict is Verdict.HOST_BOUND
+
+
+def test_twins_of_another_cell_make_no_chance_smaller(fast: Path, tmp_path: Path) -> None:
+    """zlfs differs by 8 % from its slower run; six runs of ext4 and its twin do not differ."""
+    slow = _campaign(
+        tmp_path / "slow",
+        _on_drive(dilation=16, rate=lambda one: 1 / 1.08 if one.level == ZLFS else 1.0),
+        repetitions=1,
+    )
+    campaign = load(fast)
+    twins = tuple(
+        replace(
+            run,
+            spec=replace(run.spec, cell="ext4-twin", variant="twin"),
+            result=replace(run.result, cell="ext4-twin"),
+        )
+        for run in campaign.runs
+        if run.spec.level == EXT4
+    )
+    both = replace(campaign, runs=(*campaign.runs, *twins))
+    rows = compare(both, metrics=[RATE], slower=[load(slow)]).rows
+    assert next(row.verdict for row in rows if row.level == ZLFS) is Verdict.HOST_BOUND
+
+
+@pytest.mark.parametrize(
+    ("rates", "seconds", "word", "note"),
+    [
+        ((), 1.0, Verdict.HIGHER, ""),
+        ((), 1.08, Verdict.HOST_BOUND, "readrandom runs at 1.080 of its speed at k = 16"),
+        ((8,), 1.0, Verdict.HIGHER, ""),  # two are needed
+        ((16,), 1.0, Verdict.HIGHER, ""),
+        ((8, 16), 1.08, Verdict.HIGHER, ""),  # a throughput comes first
+        ((), None, Verdict.NOT_A_RESULT, "readrandom has no speed"),
+    ],
+)
+def test_a_phase_without_throughput_is_judged_by_its_seconds(
+    tmp_path: Path, rates: tuple[int, ...], seconds: float | None, word: Verdict, note: str
+) -> None:
+    def change(dilation: int) -> Change:
+        def timed(result: Result) -> Result:
+            result = _on_drive(dilation=dilation)(result)
+            speed = 1000.0 / dilation if dilation in rates else None
+            result = with_metric(result, "readrandom.throughput", speed, "ops/s")
+            longer = None if seconds is None else 5.0 * dilation * seconds ** (dilation == 16)
+            result = with_metric(result, "readrandom.seconds", longer, "s")
+            total = {EXT4: 3.0, ZLFS: 6.0}[result.level] + 0.01 * result.repetition
+            return with_metric(result, "run.finish_seconds", total, "s")
+
+        return timed
+
+    fast = _campaign(tmp_path / "fast", change(8))
+    slow = _campaign(tmp_path / "slow", change(16))
+    row = _row(fast, slow, metric="run.finish_seconds")
+    assert row.verdict is word
+    assert not note or f"{EXT4}: {note}" in row.notes
 
 
 @pytest.mark.parametrize(
@@ -301,6 +377,63 @@ def test_every_run_must_count_what_ended_on_time(tmp_path: Path) -> None:
     fast = _campaign(tmp_path / "fast", change)
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
     assert _row(fast, slow).verdict is Verdict.NOT_A_RESULT
+
+
+@pytest.mark.parametrize(
+    ("shares", "metric", "text"),
+    [
+        ({"late": 0.03}, RATE, "requests take 3.0 % longer than in the model"),
+        ({"on_time": 0.98}, TAIL, "98.0 % of requests on time"),
+    ],
+)
+def test_one_late_run_is_enough(
+    tmp_path: Path, shares: dict[str, float], metric: str, text: str
+) -> None:
+    def change(result: Result) -> Result:
+        late = (result.level, result.repetition) == (ZLFS, 2)
+        return _on_drive(**(shares if late else {}))(result)  # type: ignore[arg-type]
+
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    row = _row(_campaign(tmp_path / "fast", change), slow, metric=metric)
+    assert row.verdict is Verdict.HOST_BOUND
+    assert f"{ZLFS}: {text}" in row.notes
+
+
+def test_a_run_without_measured_phases_has_counted_no_request(fast: Path) -> None:
+    pool = load_pool([fast])
+    runs = [replace(run, spec=replace(run.spec, phases=())) for run in pool.latest]
+    side = Side("all", pool, runs)
+    found = modelled.refusal("run.finish_seconds", side, side, [])
+    assert found == modelled.NoVerdict(Verdict.NOT_A_RESULT, "all: late requests were not counted")
+
+
+def test_times_on_hardware_need_no_model_and_other_kinds_have_none(
+    fast: Path, tmp_path: Path
+) -> None:
+    sides = {}
+    for kind in (DeviceKind.HARDWARE, DeviceKind.EMULATED):
+        pool = load_pool([_campaign(tmp_path / kind, lambda result: result, kind=kind)])
+        sides[kind] = Side(kind, pool, list(pool.latest))
+    pool = load_pool([fast])
+    model, drive = Side("model", pool, list(pool.latest)), sides[DeviceKind.HARDWARE]
+    assert modelled.refusal(RATE, drive, drive, []) is None
+    nothing = modelled.NoVerdict(Verdict.NOT_A_RESULT)
+    for other in (model, sides[DeviceKind.EMULATED]):
+        assert modelled.refusal(RATE, drive, other, []) == nothing
+        assert modelled.refusal(RATE, other, drive, []) == nothing
+    emulated = sides[DeviceKind.EMULATED]
+    assert modelled.refusal(RATE, emulated, emulated, []) == nothing
+
+
+def test_a_drive_without_the_name_of_a_model_has_no_core(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return replace(result, device=replace(result.device, model="two drives"))
+
+    folder = _campaign(tmp_path / "c", change)
+    row = _row(folder)
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert "two drives: its core is not validated" in row.notes
+    assert modelled.label([load(folder)]) == "modelled drive"
 
 
 def test_a_failed_run_at_twice_the_dilation_confirms_nothing(fast: Path, tmp_path: Path) -> None:

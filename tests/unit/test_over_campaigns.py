@@ -17,14 +17,16 @@ from analysis.judge import campaigns, timing, wording
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.over_campaigns import SAME_KEYS, compare_over
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method
+from analysis.judge.side import Side
+from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load, load_pool
 from harness.cli.main import main
-from harness.store.result import Result
+from harness.metrics import catalogue
+from harness.store.result import Result, Status
 from harness.store.spec import Claim, DeviceKind
 from tests.bench import campaign_simulation as simulation
-from tests.fixtures.campaigns import with_metric, write_campaign
+from tests.fixtures.campaigns import with_metric, with_status, write_campaign
 
 WRITTEN = "overwrite.device_written"
 EXT4 = "conventional-ext4"
@@ -158,6 +160,103 @@ def test_a_modelled_drive_gives_bytes_of_background_collection_only_in_virtual_t
 @pytest.mark.parametrize("level", ["zlfs", "conventional-xfs", "zenfs"])
 def test_levels_that_collect_on_demand_need_no_virtual_time(tmp_path: Path, level: str) -> None:
     assert _modelled(tmp_path / "real", level, False).verdict is Verdict.HIGHER
+
+
+@pytest.mark.parametrize(
+    ("metric", "depends"),
+    [
+        ("device_written", True),
+        ("gc_bytes", True),
+        ("wa_total", True),
+        ("zone_resets", True),
+        ("level_write_amplification", True),  # a part comes from RocksDB
+        ("gc_seconds", False),  # times have their own rules
+        ("device_read", False),  # only describes
+        ("rocksdb_written", False),
+    ],
+)
+def test_bytes_of_level_and_device_depend_on_the_guest(
+    tmp_path: Path, metric: str, *, depends: bool
+) -> None:
+    pool = load_pool([campaign(tmp_path / "c", 1.2)])
+    base, level = (
+        Side(name, pool, [run for run in pool.latest if run.spec.level == name])
+        for name in (EXT4, "f2fs")
+    )
+    assert timing.dependent(catalogue.lookup(metric), base, level) == ("f2fs" if depends else "")
+
+
+def test_a_rig_without_facts_has_no_virtual_time(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return dataclasses.replace(result, manifest={**result.manifest, "host": None})
+
+    folder = write_campaign(
+        tmp_path / "c", levels=("f2fs",), kind=DeviceKind.MODELLED, series=False, change=change
+    )
+    pool = load_pool([folder])
+    side = Side("f2fs", pool, list(pool.latest))
+    assert timing.dependent(catalogue.lookup("device_written"), side, side) == "f2fs"
+
+
+def test_the_speed_of_a_guest_is_that_of_the_baseline_in_ok_runs(tmp_path: Path) -> None:
+    """Two throughputs of 100 and 400 have the geometric mean 200; all others are left out."""
+
+    def change(result: Result) -> Result:
+        left_out = result.level == "f2fs" or result.repetition == 2
+        for phase, value in {"fillrandom": 100.0, "overwrite": 400.0, "readrandom": None}.items():
+            rate = 9e9 if left_out else value
+            result = with_metric(result, f"{phase}.throughput", rate, "ops/s")
+        return with_status(result, Status.INVALID) if result.repetition == 2 else result
+
+    folders = [
+        write_campaign(
+            tmp_path / name, levels=(EXT4, "f2fs"), repetitions=2, series=False, change=change
+        )
+        for name in ("c0", "c1")
+    ]
+    folders.append(write_campaign(tmp_path / "c2", levels=("f2fs",), series=False))
+    speeds = timing.speeds(load_pool(folders), "level", EXT4)
+    assert speeds == {"c0": pytest.approx(200), "c1": pytest.approx(200)}
+
+
+def _ratio(center: float | None, error: float | None = None, df: float | None = None) -> Estimate:
+    return Estimate(
+        True, center, None, None, None, 3, 3, Method.PAIRED, 1.0, center, error=error, df=df
+    )
+
+
+AGREE, ONE_SPEED, DISAGREE = "", "all campaigns ran at one guest speed", "guest speeds disagree"
+EXACT = _ratio(1.2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "speeds", "found"),
+    [
+        (EXACT, EXACT, (100, 80), AGREE),  # 100 is 1.25 times 80
+        (EXACT, EXACT, (80, 100), AGREE),
+        (EXACT, EXACT, (100, 81), ONE_SPEED),
+        (EXACT, EXACT, (100,), ONE_SPEED),  # the other campaign has no throughput
+        (EXACT, EXACT, (), ONE_SPEED),
+        (EXACT, _ratio(1.2 * 1.009), (100, 50), AGREE),  # within a floor of 1 %
+        (EXACT, _ratio(1.2 * 1.011), (100, 50), DISAGREE),
+        (EXACT, _ratio(0.0), (100, 50), DISAGREE),  # without a log nothing is shown to agree
+        (_ratio(0.0), EXACT, (100, 50), DISAGREE),
+        (EXACT, _ratio(None), (100, 50), DISAGREE),
+        # t of 95 % is 12.7 with one degree of freedom, and 1.98 with 100.
+        (_ratio(1.0, 0.02, 100), _ratio(1.1, 0.02, 100), (100, 50), DISAGREE),
+        (_ratio(1.0, 0.02, 1), _ratio(1.1, 0.02, 100), (100, 50), AGREE),
+        (_ratio(1.0, 0.02, 100), _ratio(1.1, 0.02, 1), (100, 50), AGREE),
+        (_ratio(1.0, 0.1, 100), _ratio(1.1), (100, 50), AGREE),
+        (_ratio(1.0), _ratio(1.1, 0.1, 100), (100, 50), AGREE),
+        (_ratio(1.0), _ratio(1.1, 0.02, 100), (100, 50), DISAGREE),
+    ],
+)
+def test_ratios_at_two_speeds_must_not_differ_beyond_floor_and_interval(
+    one: Estimate, other: Estimate, speeds: tuple[float, ...], found: str
+) -> None:
+    of = dict(zip("ab", speeds, strict=False))
+    text = timing.disagreement({"a": one, "b": other}, of, 0.01)
+    assert text.partition(":")[0] == found
 
 
 def test_a_row_without_a_result_shows_its_values_and_no_ratio(tmp_path: Path) -> None:

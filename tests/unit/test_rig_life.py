@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -72,12 +73,47 @@ def test_stop_insists(argv: list[str]) -> None:
         assert child.wait(5) != 0
 
 
+def test_a_process_that_survives_both_signals_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(process, "alive", lambda _: True)
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    with pytest.raises(HostError, match="process 4711 does not end"):
+        process.stop(process.Process(4711, 1), grace=0)
+    assert sent == [(4711, signal.SIGTERM), (4711, signal.SIGKILL)]
+
+
 def test_stop_leaves_a_recycled_pid_alone() -> None:
     with subprocess.Popen(SLEEP) as child:
         found = process.identify(child.pid)
         assert found is not None
         process.stop(process.Process(found.pid, found.began + 1))
-        assert child.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):  # a signal takes a moment
+            child.wait(0.5)
+        child.kill()
+
+
+def test_a_stop_ends_the_process_in_the_folder_of_the_rig(build: Path) -> None:
+    here = build / "nvme"
+    for name in ("nvme0.img", "key", "console.log"):
+        (here / name).touch()
+    with subprocess.Popen(SLEEP, cwd=here) as child:
+        (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert control.down("nvme", QUIET)
+        assert not process.identify(child.pid)
+    left = {path.name for path in here.iterdir()}
+    assert left >= {"key", "console.log"}
+    assert not left & {"nvme0.img", qemu.PID_FILE}
+    assert not control.down("nvme", QUIET)
+    assert not control.down("timed", QUIET)
+
+
+def test_a_stop_leaves_a_process_elsewhere_alone(build: Path) -> None:
+    """The pid file is older than the machine's last boot, and another program has the pid."""
+    with subprocess.Popen(SLEEP, cwd=build) as child:
+        (build / "nvme" / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert not control.down("nvme", QUIET)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.5)
         child.kill()
 
 
@@ -107,6 +143,59 @@ def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with pytest.raises(ToolFailed, match="killed by SIGTERM"):
         process.stream(SLEEP, tmp_path / "log", QUIET, timeout=0.3)
     assert time.monotonic() - begin < 10
+
+
+def test_a_program_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="no-such-program is not installed"):
+        process.stream(["no-such-program"], tmp_path / "log", QUIET, timeout=5)
+
+
+def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
+    class Said(Talk):
+        def say(self, text: str) -> None:
+            steps.append(text)
+
+    steps: list[str] = []
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    lines = "I: chroot...\nI: reading /etc/x...\nI: done\nW: odd...\nlast\n"
+    script = ["sh", "-c", f"printf '{lines}' >&2; exit 3"]
+    with pytest.raises(ToolFailed, match="last") as caught:
+        process.stream(script, log, Said(quiet=False), timeout=60)
+    assert steps == ["chroot..."]
+    assert log.read_text() == "before\n" + lines
+    assert caught.value.hint == f"read {log}"
+
+
+def test_a_program_may_work_on_behind_its_last_output(tmp_path: Path) -> None:
+    script = f"exec >&- 2>&-; sleep 0.3; touch {tmp_path}/done"
+    process.stream(["sh", "-c", script], tmp_path / "log", QUIET, timeout=60)
+    assert (tmp_path / "done").exists()
+
+
+def test_a_program_that_prints_data_logs_its_errors(tmp_path: Path) -> None:
+    with (tmp_path / "data").open("wb") as data:
+        script = ["sh", "-c", "echo data; echo odd >&2"]
+        process.stream(script, tmp_path / "log", QUIET, timeout=60, stdout=data.fileno())
+    assert (tmp_path / "data").read_text() == "data\n"
+    assert (tmp_path / "log").read_text() == "odd\n"
+
+
+def test_an_interrupted_program_ends_with_its_children_after_its_clean_up(tmp_path: Path) -> None:
+    """It prints more than a pipe holds while it cleans up."""
+
+    class Interrupted(Talk):
+        def say(self, text: str) -> None:
+            raise KeyboardInterrupt
+
+    clean = f"head -c 200000 /dev/zero >&2; touch {tmp_path}/cleaned; exit"
+    child = "trap - TERM; echo 'I: step...' >&2; sleep 30"
+    script = f"trap '{clean}' TERM; ({child}) & wait"
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        process.stream(["sh", "-c", script], tmp_path / "log", Interrupted(), timeout=60)
+    assert (tmp_path / "cleaned").exists()
+    assert time.monotonic() - begin < 20
 
 
 def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None:

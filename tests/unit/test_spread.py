@@ -20,7 +20,7 @@ from analysis.read.load import RunRecord, load
 from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
-from harness.store.result import Result
+from harness.store.result import Result, Status
 from tests.fixtures.campaigns import with_metric, write_on_demand
 from tests.fixtures.twins import WRITTEN, twins
 
@@ -77,6 +77,84 @@ def test_two_drives_side_by_side_are_no_twins(tmp_path: Path) -> None:
     assert noise.find_twins(on(own, "raw-conventional")) == []
     assert len(noise.find_twins(on(lambda _: own(""), "raw-conventional"))) == 1
     assert len(noise.find_twins(on(own, "conventional-ext4"))) == 1  # twins on two machines
+
+
+def _cells(folder: Path, *cells: str) -> list[RunRecord]:
+    """Return runs of cells ``variant size``; ``- 4`` has no variant."""
+    (run,) = load(
+        write_on_demand(folder / "c", levels=("zlfs",), repetitions=1, series=False)
+    ).latest
+    found = []
+    for cell in cells:
+        variant, size = cell.replace("-", "").split(" ")
+        factors: dict[str, Any] = {"size": int(size)}
+        spec = dataclasses.replace(run.spec, cell=cell, variant=variant, factors=factors)
+        result = dataclasses.replace(run.result, cell=cell, factors=factors)
+        found.append(dataclasses.replace(run, spec=spec, result=result))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cells", "apart"),
+    [
+        (("- 4", "twin 4", "- 8"), {"twin 4"}),
+        (("- 4", "again 4", "- 8"), set()),  # a variant of the study, not the planner's
+        (("twin 4", "- 8"), set()),  # it repeats nothing that ran
+        (("- 4", "twin 4", "- 8", "twin 8"), set()),  # it has other values, too
+        (("- 4", "- 8", "twin 8"), set()),  # not of the baseline
+    ],
+)
+def test_a_twin_of_the_baseline_alone_is_kept_out_of_a_comparison(
+    tmp_path: Path, cells: tuple[str, ...], apart: set[str]
+) -> None:
+    runs = _cells(tmp_path, *cells)
+    assert noise.floor_cells(runs, "size", "4") == apart
+    assert noise.floor_cells(runs, "level", "zlfs-twin") == frozenset()
+    assert noise.floor_cells(runs, "cell", "twin 4") == frozenset()
+
+
+def test_of_identical_cells_one_is_the_first(tmp_path: Path) -> None:
+    runs = _cells(tmp_path, "- 4", "again 4", "twin 4", "- 8")
+    assert noise.repeated_cells(runs, "again 4") == {"- 4", "twin 4"}
+    assert noise.repeated_cells(runs, "- 8") == {"again 4", "twin 4"}
+    assert [len(group) for group in noise.identical_cells(runs)] == [3]
+    pairs = [pair.name for pair in noise.find_twins(runs)]
+    assert pairs == ["- 4 and again 4", "- 4 and twin 4", "again 4 and twin 4"]
+
+
+def test_a_cell_is_no_twin_of_itself_or_of_nothing(tmp_path: Path) -> None:
+    one, twin, other = _cells(tmp_path, "- 4", "twin 4", "- 8")
+    assert noise.are_twins([one], [twin])
+    assert not noise.are_twins([one], [other])
+    assert not noise.are_twins([one], [one, twin])
+    assert not noise.are_twins([], [one, twin])
+    assert not noise.are_twins([one, twin], [])
+
+
+def test_a_level_that_this_version_does_not_know_can_have_a_twin(tmp_path: Path) -> None:
+    runs = [
+        dataclasses.replace(run, spec=dataclasses.replace(run.spec, level="retired"))
+        for run in _cells(tmp_path, "- 4", "twin 4")
+    ]
+    assert len(noise.find_twins(runs)) == 1
+
+
+@pytest.mark.parametrize("good", [1, 2])
+@pytest.mark.parametrize("reason", ["failed", "few"])
+def test_twins_need_two_good_runs_to_set_a_floor(tmp_path: Path, reason: str, good: int) -> None:
+    twins(tmp_path, apart=0.05)
+    runs = list(load(tmp_path / "c").latest)
+    again = [run for run in runs if run.result.level == "zlfs-again"]
+    assert len(again) == 3
+    for run in again[good:]:
+        if reason == "failed":
+            failed = dataclasses.replace(run.result, status=Status.INVALID)
+            runs[runs.index(run)] = dataclasses.replace(run, result=failed)
+        else:
+            runs.remove(run)
+    found = noise.floors(runs, [WRITTEN], 0.02)[WRITTEN]
+    assert found.floor == pytest.approx(0.05 if good == 2 else 0.02, rel=0.01)
+    assert len(found.twins) == (good == 2)
 
 
 def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
