@@ -22,3 +22,8 @@ def total(values: Iterable[Number | None]) -> Number | None:
 def ratio(above: float | None, below: float | None) -> float | None:
     """Return above / below, or None if either is None or ``below`` is 0."""
     return above / below if above is not None and below else None
+
+
+def text(value: object) -> str:
+    """Return a value as text; null is empty."""
+    return "" if value is None else str(value)

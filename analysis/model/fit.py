@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,9 @@ from analysis.read.points import MeasuredPoint
 from harness.errors import UsageError
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_models import DriveModel
-from harness.plan.drive_values import BANDWIDTHS, BYTES, TIMES, number
+from harness.plan.drive_values import BANDWIDTHS, BYTES, TIMES, number, sourced
 from harness.plan.load import build, nearest
 
-Path = tuple[str, ...]
 # A parameter moves by at most this factor; a step of the search is large against rounding to ns.
 _RANGE, _STEP = 4.0, 0.02
 # Errors count in tolerances; an error counts linearly from this many on.
@@ -47,8 +46,8 @@ class Fitted:
 def parameters(model: DriveModel) -> list[str]:
     """Return the names of numbers marked ``fitted`` that are times or bandwidths."""
     return [
-        ".".join(path)
-        for path, leaf in _leaves(model.model_dump(mode="json", exclude_none=True))
+        name
+        for name, leaf in sourced(model.model_dump(mode="json", exclude_none=True))
         if leaf["origin"] == "fitted" and _unit(leaf["value"]) is not None
     ]
 
@@ -76,7 +75,7 @@ def fit(
     for name in names:
         if name not in known:
             raise UsageError(f"{name} is not a fitted number", hint=nearest(name, known))
-    leaves = {".".join(path): leaf for path, leaf in _leaves(data)}
+    leaves = dict(sourced(data))
     chosen = [leaf for name, leaf in leaves.items() if name in names]
     start = [_magnitude(leaf["value"]) for leaf in chosen]
     core = [p for p in points if _is_core(curves, p)]
@@ -91,7 +90,7 @@ def fit(
         on_progress(count, validation.core_mean(errors))
         return np.array([_residual(one) for curve in errors for one in curve.points])
 
-    before = {name: leaf["value"] for name, leaf in zip(_named(data, names), chosen, strict=True)}
+    before = {name: leaf["value"] for name, leaf in leaves.items() if name in names}
     solved = least_squares(
         residuals,
         np.ones(len(chosen)),
@@ -107,7 +106,7 @@ def fit(
     for leaf in chosen:
         leaf["source"] = source
     errors = validation.validate(build(DriveModel, data, model.name), curves, points, threads)
-    after = {name: leaf["value"] for name, leaf in zip(before, chosen, strict=True)}
+    after = {name: leaves[name]["value"] for name in before}
     return Fitted(data, before, after, errors)
 
 
@@ -119,21 +118,6 @@ def _is_core(curves: CurveSet, point: MeasuredPoint) -> bool:
 def _residual(one: validation.Compared) -> float:
     tolerance = one.point.tolerance or 1.0
     return (1.0 if one.error is None else one.error) / tolerance
-
-
-def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each sourced value with its path."""
-    if not isinstance(data, dict):
-        return
-    if data.keys() == {"value", "origin", "source"}:
-        yield path, data
-        return
-    for name, part in data.items():
-        yield from _leaves(part, (*path, name))
-
-
-def _named(data: Any, names: Collection[str]) -> list[str]:
-    return [".".join(path) for path, _ in _leaves(data) if ".".join(path) in names]
 
 
 def _unit(value: Any) -> dict[str, int] | None:

@@ -68,10 +68,6 @@ def _explained(closure: Closure) -> str:
     return ", ".join(f"{name} {size}" for name, size in closure.explained.items())
 
 
-def _count(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
 _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
     "run": lambda row: row.run,
     "interval": lambda row: row.entry.name,
@@ -95,11 +91,11 @@ _CLOSURES: dict[str, Callable[[_RunClosure], str]] = {
     "upper layer": lambda row: row.closure.upper,
     "lower layer": lambda row: row.closure.lower,
     "state": lambda row: row.closure.state.value,
-    "upper": lambda row: _count(row.closure.above),
-    "lower": lambda row: _count(row.closure.below),
-    "difference": lambda row: _count(nulls.difference(row.closure.above, row.closure.below)),
+    "upper": lambda row: nulls.text(row.closure.above),
+    "lower": lambda row: nulls.text(row.closure.below),
+    "difference": lambda row: nulls.text(nulls.difference(row.closure.above, row.closure.below)),
     "explained": lambda row: _explained(row.closure),
-    "unexplained": lambda row: _count(row.closure.unexplained),
+    "unexplained": lambda row: nulls.text(row.closure.unexplained),
     "note": lambda row: row.closure.note,
 }
 

@@ -25,13 +25,11 @@ class ReportData:
         comparison: the campaign and its verdicts.
         groups: the ok runs, grouped as figures draw them.
         tables: by name, from :func:`analysis.show.tables.tables_of`.
-        noise_floor: smallest relative difference that gets a verdict, a fraction.
     """
 
     comparison: Comparison
     groups: tuple[Group, ...]
     tables: Mapping[str, Table]
-    noise_floor: float
 
     @property
     def phases(self) -> list[str]:

@@ -23,9 +23,7 @@ from harness.tables import csv_text
 _FOLDERS = ("tables", "figures")
 
 
-def write_report(
-    comparison: Comparison, folder: Path, noise_floor: float, *, linked: bool = True
-) -> tuple[Path, bool]:
+def write_report(comparison: Comparison, folder: Path, *, linked: bool = True) -> tuple[Path, bool]:
     """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; remove stale ones.
 
     Other files in ``folder`` stay. An existing report stays complete until all new files are on
@@ -38,7 +36,7 @@ def write_report(
         HostError: the disk is full; no file has changed.
     """
     links = Links.of(comparison.campaign, folder if linked else None)
-    files = _files(comparison, links, noise_floor)
+    files = _files(comparison, links)
     changed = {name: text for name, text in files.items() if not _holds(folder / name, text)}
     stale = [
         path
@@ -81,10 +79,10 @@ def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _files(comparison: Comparison, links: Links, noise_floor: float) -> dict[str, str]:
+def _files(comparison: Comparison, links: Links) -> dict[str, str]:
     """Return the text of every file by its path inside the report's folder; the page is last."""
     tables = tables_of(comparison)
-    data = ReportData(comparison, tuple(groups_of(comparison)), tables, noise_floor)
+    data = ReportData(comparison, tuple(groups_of(comparison)), tables)
     with drawing.style():
         sections = sections_of(data)
     files = {f"tables/{name}.csv": csv_text(*table) for name, table in tables.items()}

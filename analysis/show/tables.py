@@ -16,6 +16,7 @@ from analysis.read.flow import read_flows
 from analysis.read.load import CampaignData, RunRecord
 from analysis.read.steady import PhaseSteady, window
 from analysis.show import costs, flow_tables, render
+from harness import nulls
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import HostPlan
 from harness.tables import Table, csv_text, tabulate
@@ -208,15 +209,11 @@ def _zones(host: HostPlan) -> str:
 
 def _limits(host: HostPlan) -> str:
     device = host.inspection.device
-    return f"{_text(device.max_open_zones)} / {_text(device.max_active_zones)}"
+    return f"{nulls.text(device.max_open_zones)} / {nulls.text(device.max_active_zones)}"
 
 
 def _percent(value: float | None) -> str:
     return numbers.DASH if value is None else f"{100 * value:.2f} %"
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 _RUNS: dict[str, Callable[[RunRecord], str]] = {
@@ -234,8 +231,8 @@ _ISSUES: dict[str, Callable[[_RunIssue], str]] = {
     "code": lambda row: row.issue.code,
     "phase": lambda row: row.issue.phase or "",
     "message": lambda row: row.issue.message,
-    "expected": lambda row: _text(row.issue.expected),
-    "actual": lambda row: _text(row.issue.actual),
+    "expected": lambda row: nulls.text(row.issue.expected),
+    "actual": lambda row: nulls.text(row.issue.actual),
 }
 
 _DRIFT: dict[str, Callable[[Drift], str]] = {

@@ -239,9 +239,8 @@ def _configs(study: str, rigs: tuple[str, ...]) -> Iterator[Path]:
 
 def _report(folder: Path) -> None:
     from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
     from analysis.read.load import load  # noqa: PLC0415
     from analysis.show.report import write_report  # noqa: PLC0415
 
     print("zonelab: writing the report", file=sys.stderr)
-    write_report(compare(load(folder)), folder / "report", NOISE_FLOOR)
+    write_report(compare(load(folder)), folder / "report")

@@ -18,10 +18,10 @@ from harness.cli.output import (
     print_table,
     say_on_stderr,
 )
-from harness.errors import ExitCode, GuardRefused
+from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.machine.device_facts import facts_of
-from harness.machine.guard import Guard
+from harness.machine.guard import Guard, refuse
 from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import RUNTIME, Paths
@@ -100,9 +100,8 @@ def execute(arguments: argparse.Namespace) -> int:
         sys.stdout.write(csv_text(("fact", "value"), rows))
     else:
         _show(inspection, arguments.format)
-    if arguments.require_allowed and inspection.refusals:
-        reason = inspection.refusals[0]
-        raise GuardRefused(reason.message, hint=reason.hint, code=reason.code)
+    if arguments.require_allowed:
+        refuse(inspection.refusals)
     return ExitCode.OK
 
 

@@ -23,6 +23,7 @@ from harness.plan import drive_files, model_verdicts
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import sourced
 from harness.plan.load import names
 from harness.plan.model_verdicts import ModelVerdict
 from harness.store.files import write_atomic
@@ -134,17 +135,12 @@ def _show(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _numbers(data: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]]:
-    for name, part in data.items():
-        if not isinstance(part, dict):
-            continue
-        if part.keys() == {"value", "origin", "source"}:
-            value = part["value"]
-            if isinstance(value, list):
-                value = ", ".join(f"{x:g} %: {y}" for x, y in value)
-            yield {"parameter": path + name, **part, "value": value}
-        else:
-            yield from _numbers(part, f"{path}{name}.")
+def _numbers(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, part in sourced(data):
+        value = part["value"]
+        if isinstance(value, list):
+            value = ", ".join(f"{x:g} %: {y}" for x, y in value)
+        yield {"parameter": name, **part, "value": value}
 
 
 def _run(arguments: argparse.Namespace) -> int:

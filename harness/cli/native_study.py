@@ -235,24 +235,15 @@ def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     Raises:
         ZonelabError: as for ``execute_plan``, or another study uses the runner's folder.
     """
-    with exclusive(campaign.state / "lock" / "study", f"campaign {campaign.name}"):
-        _execute(campaign, retry)
-
-
-def _execute(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     from harness.plan import drive_files  # noqa: PLC0415 - pydantic, only when used
 
-    devices = [drive.device(campaign.contents) for drive in campaign.drives]
-    campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for device, drive in zip(devices, campaign.drives, strict=True):
-        text = json.dumps(drive_files.program_input(drive.model), indent=1) + "\n"
-        write_atomic(NativeDrive(device).model, text)
-    paths = Paths(campaign.state, campaign.contents / "run", campaign.contents / "lock")
-    request = Request(
-        host_name=HOST,
-        program=db_bench.find(),
-        paths=paths,
-        retry=retry,
-    )
-    plan = load_plan(CampaignPaths(campaign.results / campaign.name).plan)
-    execute_plan(plan, request, host=NativeHost(devices), levels=LEVELS, say=say_on_stderr)
+    with exclusive(campaign.state / "lock" / "study", f"campaign {campaign.name}"):
+        devices = [drive.device(campaign.contents) for drive in campaign.drives]
+        campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for device, drive in zip(devices, campaign.drives, strict=True):
+            text = json.dumps(drive_files.program_input(drive.model), indent=1) + "\n"
+            write_atomic(NativeDrive(device).model, text)
+        paths = Paths(campaign.state, campaign.contents / "run", campaign.contents / "lock")
+        request = Request(host_name=HOST, program=db_bench.find(), paths=paths, retry=retry)
+        plan = load_plan(CampaignPaths(campaign.results / campaign.name).plan)
+        execute_plan(plan, request, host=NativeHost(devices), levels=LEVELS, say=say_on_stderr)

@@ -61,7 +61,6 @@ def _report(
     campaign: CampaignPaths, slower: Sequence[CampaignPaths], arguments: argparse.Namespace
 ) -> int:
     from analysis.judge.compare import compare  # noqa: PLC0415
-    from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
     from analysis.read.load import load  # noqa: PLC0415
     from analysis.show import latex, paper, pull_request  # noqa: PLC0415
     from analysis.show.report import write_report  # noqa: PLC0415
@@ -82,7 +81,7 @@ def _report(
         slower=[load(one.root) for one in slower],
     )
     if arguments.format == "html":
-        page, changed = write_report(comparison, output, NOISE_FLOOR, linked=not from_archive)
+        page, changed = write_report(comparison, output, linked=not from_archive)
         print(page)
         if not changed:
             print("unchanged", file=sys.stderr)

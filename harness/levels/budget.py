@@ -26,13 +26,8 @@ def check(tenants: Sequence[TenantSpec], levels: Mapping[str, Level]) -> None:
         _check(device, [one for one in owners if one.device.identity == device.identity], levels)
 
 
-def limit_of(device: Device) -> int | None:
-    """Return how many zones of a device may be active and written at once; None: no limit."""
-    return min((n for n in (device.max_active_zones, device.max_open_zones) if n), default=None)
-
-
 def _check(device: Device, owners: Sequence[TenantSpec], levels: Mapping[str, Level]) -> None:
-    limit = limit_of(device)
+    limit = device.zone_limit
     if limit is None:
         return
     shares = [limit if one.active is None else one.active for one in owners]

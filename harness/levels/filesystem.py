@@ -54,16 +54,16 @@ class FileSystemLevel(Level):
             self._probe_programs()
             or self._probe_kernel()
             or (self.probe_zoned(device) if self.uses_zoned else None)
-            or (self.probe_conventional(device, conventional) if self.needs_conventional else None)
+            or (
+                self.require_conventional(conventional, self.minimum_conventional(device))
+                if self.needs_conventional
+                else None
+            )
         )
 
     def probe_zoned(self, device: Device) -> Reason | None:  # noqa: ARG002 - for subclasses
         """Return the reason why the zoned device does not suit this level."""
         return None
-
-    def probe_conventional(self, device: Device, conventional: Device | None) -> Reason | None:
-        """Check that the conventional device exists and is large enough."""
-        return self.require_conventional(conventional, self.minimum_conventional(device))
 
     def minimum_conventional(self, device: Device) -> Bytes:  # noqa: ARG002 - for subclasses
         """Return the least size of the conventional device in bytes."""

@@ -259,9 +259,9 @@ class Level(ABC):
         """Return the largest number of active zones; None: no limit is known."""
         if not self.uses_zoned:
             return 0
-        limits = [limit for limit in (device.max_active_zones, device.max_open_zones) if limit]
         chosen = options.get(self.active_option) if self.active_option else None
-        return min([*limits, *([int(chosen)] if chosen else [])], default=None)
+        limits = (device.zone_limit, int(chosen) if chosen else None)
+        return min((limit for limit in limits if limit), default=None)
 
     @property
     def measures_conventional(self) -> bool:

@@ -184,10 +184,10 @@ class ZenFs(Level):
     def questions(self, up: LevelUp) -> tuple[Question, ...]:
         """Ask for space and zones: ZenFS prints nothing by itself."""
         tool, device = zenfs.tool(), _name(up)
-        df, dump = zenfs.df_argv(tool, device), zenfs.dump_argv(tool, device)
+        df, dump = (tuple(zenfs.read_argv(tool, name, device)) for name in ("df", "dump"))
         return (
-            Question("zenfs-df", tuple(df), _DF_COLUMNS, _df_row),
-            Question("zenfs-dump", tuple(dump), _DUMP_COLUMNS, _dump_row),
+            Question("zenfs-df", df, _DF_COLUMNS, _df_row),
+            Question("zenfs-dump", dump, _DUMP_COLUMNS, _dump_row),
         )
 
     def database_bytes(self, up: LevelUp) -> int:

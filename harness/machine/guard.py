@@ -56,7 +56,7 @@ class Guard:
             GuardRefused: with the first reason against the device.
         """
         reasons, consent = self._examine(device, partner, held=held)
-        _refuse(reasons)
+        refuse(reasons)
         return consent
 
     def require_unattached(self, identity: str, size: int) -> Consent:
@@ -121,7 +121,7 @@ class Guard:
         ``held`` is its node if this process has it open exclusively.
         """
         self.check_identity(device, held)
-        _refuse(in_use.reasons(self._host, device, held=held is not None))
+        refuse(in_use.reasons(self._host, device, held=held is not None))
 
     def is_as_left(self, device: Device) -> bool:
         """Whether a device is proved to be as zonelab left it, and is not in use."""
@@ -172,7 +172,8 @@ class Guard:
         return self.contents.fingerprint(device)
 
 
-def _refuse(reasons: Sequence[Reason]) -> None:
+def refuse(reasons: Sequence[Reason]) -> None:
+    """Raise GuardRefused with the first reason, if there is one."""
     if reasons:
         first = reasons[0]
         raise GuardRefused(first.message, hint=first.hint, code=first.code)

@@ -51,9 +51,7 @@ def check_level(level: str, workload: AnyWorkload) -> None:
     Raises:
         ConfigError: a database on bare zones, or zone commands on a level with a database.
     """
-    module = levels.LEVELS.get(level)
-    takes_database = module is None or module.takes_database
-    if takes_database == isinstance(workload, Workload):
+    if levels.LEVELS[level].takes_database == isinstance(workload, Workload):
         return
     bare = ", ".join(name for name, one in levels.LEVELS.items() if not one.takes_database)
     fields = " or ".join(f"`{field}`" for field in BARE_WORKLOADS)
@@ -66,8 +64,7 @@ def check_level(level: str, workload: AnyWorkload) -> None:
 
 def device_of(level: str, inspection: Inspection) -> Device:
     """Return the device that a level uses: the zoned one, or the companion of a bare level."""
-    module = levels.LEVELS.get(level)
-    bare = module is not None and module.measures_conventional
+    bare = levels.LEVELS[level].measures_conventional
     return inspection.conventional if bare and inspection.conventional else inspection.device
 
 

@@ -51,7 +51,6 @@ class Cell:
     name: str
     level: LevelEntry
     factors: dict[str, Flag]
-    scheduler: str
     derived: DerivedNumbers
     template: RunSpec
 
@@ -140,7 +139,7 @@ def _tenant_cells(
         name = cell_name(run.level, factors)
         level = LevelEntry(name=run.level)
         template = replace(run, cell=name)
-        cells.append(Cell(name, level, factors, run.scheduler, tenants[0].derived, template))
+        cells.append(Cell(name, level, factors, tenants[0].derived, template))
     return cells
 
 
@@ -202,7 +201,7 @@ def _cell(
     )
     if able:
         check_memory(study.memory_limit, inspection.host, template)
-    return Cell(name, level, factors, scheduler, work.sizes, template)
+    return Cell(name, level, factors, work.sizes, template)
 
 
 def _work(

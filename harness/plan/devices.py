@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from harness import levels
-from harness.errors import ConfigError, GuardRefused
+from harness.errors import ConfigError
+from harness.machine.guard import refuse
 from harness.plan.derive import file_size
 from harness.plan.fields import Flag
 from harness.plan.level_entry import LevelEntry
 from harness.plan.study_models import Study
 from harness.plan.workload_models import Workload
 from harness.quantities import format_size, parse_size
-from harness.store.spec import Device, Inspection, OtherDevice
+from harness.store.spec import Device, Inspection
 
 ZONE_SIZE = "zone_size"
 _SST = "target_file_size_base"
@@ -41,7 +42,7 @@ def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
         return inspection
     for other in inspection.others:
         if other.device.zone_size == wanted:
-            _require_allowed(other)
+            refuse(other.refusals)
             return replace(inspection, device=other.device, levels=other.levels)
     known = ", ".join(format_size(device.zone_size or 0) for device in inspection.devices)
     raise ConfigError(
@@ -64,16 +65,10 @@ def side_by_side(
     if not module.measures_conventional:
         return
     for number, other in enumerate(inspection.more_conventional, start=2):
-        _require_allowed(other)
+        refuse(other.refusals)
         variant = f"{level.variant}-{number}" if level.variant else str(number)
         entry = level.model_copy(update={"variant": variant})
         yield entry, replace(inspection, conventional=other.device, levels=other.levels)
-
-
-def _require_allowed(other: OtherDevice) -> None:
-    if other.refusals:
-        refusal = other.refusals[0]
-        raise GuardRefused(refusal.message, hint=refusal.hint, code=refusal.code)
 
 
 def check(study: Study, inspection: Inspection) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from harness import quantities
-from harness.errors import ConfigError
-from harness.plan.fields import FieldError, Model
+from harness.plan.fields import FieldError, Model, checked
 
 TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -26,10 +25,7 @@ def number(text: str, units: dict[str, int], what: str) -> Decimal:
     Raises:
         FieldError: not a number of 0 or more with one of ``units``.
     """
-    try:
-        return quantities.number(text, units, what)
-    except ConfigError as error:
-        raise FieldError(error.message, error.hint) from None
+    return checked(quantities.number, text, units, what)
 
 
 def nanoseconds(text: str) -> float:
@@ -78,6 +74,17 @@ SourcedBytes = Sourced[ByteSize]
 SourcedBandwidth = Sourced[Bandwidth]
 SourcedPercent = Sourced[Percent]
 SourcedCount = Sourced[Count]
+
+
+def sourced(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each sourced value in the data of a model, with its name: ``flash.read_4k``."""
+    for name, part in data.items():
+        if not isinstance(part, dict):
+            continue
+        if part.keys() == Sourced.model_fields.keys():
+            yield prefix + name, part
+        else:
+            yield from sourced(part, f"{prefix}{name}.")
 
 
 def newest(known: int, what: str) -> Callable[[int], int]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from harness.errors import ConfigError
 from harness.quantities import SIZES, TIMES, parse_seconds, parse_share, parse_size
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 Flag = str | bool | int | float
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
@@ -29,16 +33,21 @@ class FieldError(ValueError):
         self.hint = hint
 
 
-def validated_by(parse: Any) -> BeforeValidator:
+def checked(check: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call a check or a parser; pydantic takes only ValueErrors.
+
+    Raises:
+        FieldError: it raised ConfigError.
+    """
+    try:
+        return check(*arguments, **named)
+    except ConfigError as error:
+        raise FieldError(error.message, error.hint) from None
+
+
+def validated_by(parse: Callable[[Any], Any]) -> BeforeValidator:
     """Return a pydantic validator that parses a field and reports its ConfigError."""
-
-    def validate(value: object) -> Any:
-        try:
-            return parse(value)
-        except ConfigError as error:
-            raise FieldError(error.message, error.hint) from None
-
-    return BeforeValidator(validate)
+    return BeforeValidator(lambda value: checked(parse, value))
 
 
 def _schema(kind: str, units: str) -> WithJsonSchema:

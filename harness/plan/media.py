@@ -35,10 +35,9 @@ def model_of(study: Study, level: str, device: Device | None) -> MediaModel | No
         ConfigError: the model cannot have this size.
     """
     named = study.media_model
-    module = LEVELS.get(level)
-    if named is None or isinstance(named, str) or device is None or module is None:
+    if named is None or isinstance(named, str) or device is None:
         return None
-    if not module.needs_conventional or device.kind is DeviceKind.MODELLED:
+    if not LEVELS[level].needs_conventional or device.kind is DeviceKind.MODELLED:
         return None
     unit = size(drive_files.conventional(named).map_unit.value)
     scaled = drive_files.scaled(named, -(-device.size // unit) * unit)

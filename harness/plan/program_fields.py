@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import reduce
 from operator import or_
@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from pydantic import Field, create_model, model_validator
 
-from harness.errors import ConfigError
-from harness.plan.fields import FieldError, Model, Share, Size
+from harness.plan.fields import Model, Share, Size, checked
 from harness.workloads.load_program import LoadProgram
 from harness.workloads.planning import Bounds, Quantity
 
@@ -43,18 +42,6 @@ def bare_models(programs: Mapping[str, LoadProgram], base: type[M]) -> dict[str,
         if not program.uses_database
     }
     return models
-
-
-def checked(check: Callable[..., None], *arguments: Any) -> None:
-    """Call a program's check; pydantic takes only ValueErrors.
-
-    Raises:
-        FieldError: the check failed.
-    """
-    try:
-        check(*arguments)
-    except ConfigError as error:
-        raise FieldError(error.message, error.hint) from None
 
 
 def _field(program: LoadProgram) -> Any:

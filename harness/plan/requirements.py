@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from harness import levels
 from harness.errors import ConfigError
-from harness.levels.level import Level as Module
 from harness.plan.derive import Derived
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
@@ -57,10 +56,10 @@ def check_level(level: str, device: Device) -> None:
     Raises:
         ConfigError: the device has too few zones, or its limit of active zones is too low.
     """
-    module = levels.LEVELS.get(level)
-    if not device.zoned or (module is not None and not module.uses_zoned):
+    module = levels.LEVELS[level]
+    if not (device.zoned and module.uses_zoned):
         return
-    needs = module.needs if module is not None else Module.needs
+    needs = module.needs
     zones, active = device.zones or 0, device.max_active_zones or 0
     if zones < needs.zones:
         raise ConfigError(
@@ -83,8 +82,7 @@ def check_room(level: str, device: Device, derived: Derived) -> None:
     Raises:
         ConfigError: cold data and the database at its peak exceed the room.
     """
-    module = levels.LEVELS.get(level)
-    room = module.room(device) if module is not None and device.zoned else None
+    room = levels.LEVELS[level].room(device) if device.zoned else None
     wanted = derived.cold_bytes + derived.peak_bytes
     if room is not None and wanted > room:
         raise ConfigError(
@@ -132,9 +130,7 @@ def check_options(level: LevelEntry) -> None:
     Raises:
         ConfigError: an option or its value is wrong; the hint lists the known ones.
     """
-    module = levels.LEVELS.get(level.name)
-    if module is None:  # known to the inspected host only
-        return
+    module = levels.LEVELS[level.name]
     for name in level.options:
         if name not in module.options:
             raise ConfigError(
@@ -161,8 +157,8 @@ def choose_scheduler(
             it would reorder zone writes.
     """
     release = inspection.host.kernel
-    module = levels.LEVELS.get(level) if level else None
-    accepted = module.schedulers if module is not None else ()
+    module = levels.LEVELS[level] if level else None
+    accepted = module.schedulers if module else ()
     default = "none" if _ordered(inspection.device, release) else "mq-deadline"
     choice = wanted or (accepted[0] if accepted else default)
     if accepted and choice not in accepted:
@@ -172,7 +168,7 @@ def choose_scheduler(
             code="scheduler-unsupported",
         )
     device = inspection.device
-    if module is not None:
+    if module:
         device = module.main_device(device, inspection.conventional)
     if choice != "mq-deadline" and not _ordered(device, release):
         _check_order(choice, release, phases)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness import levels
-from harness.errors import ConfigError, GuardRefused
+from harness.errors import ConfigError
 from harness.levels.filesystem import FileSystemLevel
+from harness.machine.guard import refuse
 from harness.plan.derive import MIB
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
@@ -94,8 +95,8 @@ def _namespace(mix: TenantMix, tenant: Tenant, inspection: Inspection) -> Device
             hint="name all of them: -e device=nvme2n2,nvme2n3",
             code="too-few-namespaces",
         )
-    if tenant.namespace > 1 and (refusals := inspection.others[tenant.namespace - 2].refusals):
-        raise GuardRefused(refusals[0].message, hint=refusals[0].hint, code=refusals[0].code)
+    if tenant.namespace > 1:
+        refuse(inspection.others[tenant.namespace - 2].refusals)
     return devices[tenant.namespace - 1]
 
 

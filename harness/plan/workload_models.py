@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
-from harness.plan.fields import FieldError, Flag, FlagName, Model, Name, Seconds, Share, Size
-from harness.plan.program_fields import bare_models, checked, phase_fields
+from harness.plan.fields import (
+    FieldError,
+    Flag,
+    FlagName,
+    Model,
+    Name,
+    Seconds,
+    Share,
+    Size,
+    checked,
+)
+from harness.plan.program_fields import bare_models, phase_fields
 from harness.store.spec import PhaseRole
 from harness.workloads import PROGRAMS
 from harness.workloads.load_program import LoadProgram

@@ -14,6 +14,7 @@ from harness.rig.model import DEFAULT, PROJECT, Rig
 from harness.rig.process import Process, alive
 from harness.rig.recipe import Image, cache
 from harness.store import codec
+from harness.store.files import write_atomic
 
 # Test processes that run side by side each have rigs of their own.
 BUILD = Path(os.environ.get("ZONELAB_RIGS", PROJECT / "build" / "rigs"))
@@ -104,10 +105,8 @@ def require(name: str) -> RigState:
 
 def write(state: RigState) -> None:
     """Write ``state.json`` atomically."""
-    path = folder(state.rig) / "state.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(codec.encode(state), indent=2) + "\n")
-    partial.rename(path)
+    text = json.dumps(codec.encode(state), indent=2) + "\n"
+    write_atomic(folder(state.rig) / "state.json", text, durable=False)
 
 
 def write_access(rig: Rig, image: Image, port: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from harness.observe.tracing.zone_history import Traced, traced
 from harness.store.ledger import (
@@ -279,17 +279,11 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
 def _asked(before: Snapshot, after: Snapshot) -> Requests | None:
     """Return the requests to the devices of a level between two barriers; null in old records."""
     pairs = [(before.requests.get(disk), after.requests.get(disk)) for disk in after.used]
-    total = Requests(0, 0, 0, 0)
-    for first, last in pairs:
-        if first is None or last is None:
-            return None
-        total = Requests(
-            total.reads + last.reads - first.reads,
-            total.reads_merged + last.reads_merged - first.reads_merged,
-            total.writes + last.writes - first.writes,
-            total.writes_merged + last.writes_merged - first.writes_merged,
-        )
-    return total
+    if any(None in pair for pair in pairs):
+        return None
+    names = [field.name for field in fields(Requests)]
+    grown = [[getattr(last, n) - getattr(first, n) for first, last in pairs] for n in names]
+    return Requests(*map(sum, grown))
 
 
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,14 +51,14 @@ def inspect(
     """
     device = host.device(path)
     require_zoned(device)
-    more = _further(host, device, others)
+    more = _further(host, others, [device], require_zoned)
     rest = host.device(remainder) if remainder else None
     name = Path(device.path).name
     used = [device, *more, *([rest] if rest else [])]
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional)
     known = [host.device(conventional)] if conventional else []
-    beside = _conventional(host, known, more_conventional)
+    beside = _further(host, more_conventional, known, _require_conventional)
     inspection = Inspection(
         host=host_facts(host, host_name, _program()),
         device=device,
@@ -66,17 +66,18 @@ def inspect(
         conventional_reason=reason,
         drive_capacity=None if capacity is None else Bytes(capacity),
         refusals=(*guard.examine(device, partner), *(guard.examine(rest) if rest else ())),
-        levels=tuple(probe(level, device, partner, reason) for level in levels.values()),
+        levels=_probes(levels, device, partner, reason),
         remainder=rest,
         endurance=None if endurance is None else Bytes(endurance),
         unusable=_unusable(),
-        others=tuple(_other(guard, levels, one, partner, reason) for one in more),
-        more_conventional=tuple(
+        others=tuple(
             OtherDevice(
-                device=one,
-                refusals=tuple(guard.examine(one, device)),
-                levels=tuple(probe(level, device, one, None) for level in levels.values()),
+                one, tuple(guard.examine(one, partner)), _probes(levels, one, partner, reason)
             )
+            for one in more
+        ),
+        more_conventional=tuple(
+            OtherDevice(one, tuple(guard.examine(one, device)), _probes(levels, device, one))
             for one in beside
         ),
     )
@@ -87,53 +88,41 @@ def inspect(
     return replace(inspection, contents=tuple(contents), notices=tuple(guard.notices(identities)))
 
 
-def _further(host: Host, device: Device, paths: Sequence[str]) -> list[Device]:
-    """Return the devices named after the first one; each must be zoned and named once."""
-    devices: list[Device] = []
-    for path in paths:
-        further = host.device(path)
-        require_zoned(further)
-        _require_new(further, (device, *devices))
-        devices.append(further)
-    return devices
-
-
-def _conventional(host: Host, known: Sequence[Device], paths: Sequence[str]) -> list[Device]:
-    """Return further conventional devices; each must be named once."""
-    devices: list[Device] = []
-    for path in paths:
-        further = host.device(path)
-        if further.zoned:
-            raise GuardRefused(
-                f"{further.path} is zoned",
-                hint="conventional_device= takes devices without zones",
-                code="conventional-zoned",
-            )
-        _require_new(further, (*known, *devices))
-        devices.append(further)
-    return devices
-
-
-def _require_new(device: Device, known: Sequence[Device]) -> None:
-    if any(device.identity.key == one.identity.key for one in known):
+def _require_conventional(device: Device) -> None:
+    if device.zoned:
         raise GuardRefused(
-            f"{device.path} is named twice", hint="name each device once", code="named-twice"
+            f"{device.path} is zoned",
+            hint="conventional_device= takes devices without zones",
+            code="conventional-zoned",
         )
 
 
-def _other(
-    guard: Guard,
+def _further(
+    host: Host,
+    paths: Sequence[str],
+    known: Sequence[Device],
+    require_kind: Callable[[Device], None],
+) -> list[Device]:
+    """Return the devices named after the known ones; each must be named once."""
+    devices: list[Device] = []
+    for path in paths:
+        further = host.device(path)
+        require_kind(further)
+        if any(further.identity.key == one.identity.key for one in (*known, *devices)):
+            raise GuardRefused(
+                f"{further.path} is named twice", hint="name each device once", code="named-twice"
+            )
+        devices.append(further)
+    return devices
+
+
+def _probes(
     levels: Mapping[str, Level],
     device: Device,
     partner: Device | None,
-    partner_reason: Reason | None,
-) -> OtherDevice:
-    """Probe a further device with the companion of the first."""
-    return OtherDevice(
-        device=device,
-        refusals=tuple(guard.examine(device, partner)),
-        levels=tuple(probe(level, device, partner, partner_reason) for level in levels.values()),
-    )
+    partner_reason: Reason | None = None,
+) -> tuple[LevelProbe, ...]:
+    return tuple(probe(level, device, partner, partner_reason) for level in levels.values())
 
 
 def probe(

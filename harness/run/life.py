@@ -214,7 +214,7 @@ class Life:
                 )
             for tenant in self._tenants:
                 self._join(tenant, ups[tenant.spec.stack], tracer)
-            record.note_host(self._joined)
+            record.note_host(self._joined)  # with every setting as during the measurement
             Measurement(
                 self._context,
                 spec,

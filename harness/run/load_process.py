@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,18 +81,13 @@ def run_program(
     timed_out = gave_up = False
     with cleaned(lambda: _end(child), although_hung=True):
         started(child.pid)
-        descriptor = os.pidfd_open(child.pid)  # waits without the polling of Popen.wait(timeout)
-        try:
-            waiter = select.poll()
-            waiter.register(descriptor, select.POLLIN)
-            while not waiter.poll(_TICK_SECONDS * 1000):
+        with proc.watched(child.pid) as ended:
+            while not ended(_TICK_SECONDS):
                 seconds = clock() - begin
                 timed_out, gave_up = seconds > timeout, stalled(seconds)
                 if timed_out or gave_up:
                     break
                 tick(seconds)
-        finally:
-            os.close(descriptor)
     code = child.wait()
     exit_code, number = (code, None) if code >= 0 else (None, -code)
     return ProgramExit(exit_code, number, clock() - begin, timed_out, gave_up)
@@ -107,14 +102,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def _kill(pid: int) -> None:
     """End a process group: SIGTERM first, then SIGKILL."""
-    descriptor = os.pidfd_open(pid)
-    try:
+    with proc.watched(pid) as ended, suppress(ProcessLookupError):  # it has just ended
         os.killpg(pid, signal.SIGTERM)
-        waiter = select.poll()
-        waiter.register(descriptor, select.POLLIN)
-        waiter.poll(_GRACE_SECONDS * 1000)
+        ended(_GRACE_SECONDS)
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it has just ended
-    finally:
-        os.close(descriptor)

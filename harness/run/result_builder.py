@@ -76,14 +76,10 @@ class ResultBuilder:
         """Collect the kernel's records before it overwrites them."""
         self._log.drain()
 
-    def note_host(self, tenants: Sequence[RunningTenant]) -> None:
-        """Read the manifest, with every setting as during the measurement."""
-        self._describe(self._devices, tenants)
-
-    def _describe(self, used: Sequence[Device], tenants: Sequence[RunningTenant] = ()) -> None:
+    def note_host(self, tenants: Sequence[RunningTenant] = (), *, hung: bool = False) -> None:
         """Read the manifest; reading a device that hangs would never end."""
         host, paths = self._context.host, self._context.paths
-        devices = [host.device(device.path) for device in used]
+        devices = [] if hung else [host.device(device.path) for device in self._devices]
         installed = packages(workloads.packages())
         self._note_names()
         self._manifest = manifest(host, devices, self._context.program, installed)
@@ -137,7 +133,7 @@ class ResultBuilder:
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
         if self._manifest is None:
-            self._describe(() if ending.hung else self._devices)
+            self.note_host(hung=ending.hung is not None)
         return replace(
             frame,
             status=status,

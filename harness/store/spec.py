@@ -137,6 +137,12 @@ class Device:
         return Bytes(self.zones * self.zone_capacity)
 
     @property
+    def zone_limit(self) -> int | None:
+        """How many zones may be active and written at once; None: no limit is known."""
+        limits = (self.max_active_zones, self.max_open_zones)
+        return min((limit for limit in limits if limit), default=None)
+
+    @property
     def native(self) -> bool:
         """Whether it is a modelled drive in files: no block device, and unknown to the kernel."""
         return self.kind is DeviceKind.MODELLED and self.model.startswith(f"{NATIVE} ")

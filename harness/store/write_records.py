@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import IO
@@ -57,21 +58,6 @@ class RecordedBytes:
         return self.written + self.zeroed
 
 
-@dataclass(slots=True)
-class _Sums:
-    """The bytes of the current interval, by kind."""
-
-    bytes: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-
-    def add(self, kind: Kind, sectors: int) -> None:
-        self.bytes[kind] += sectors * SECTOR
-
-    def end(self, mark: str) -> RecordedBytes:
-        """Return the interval, and begin the next one."""
-        done, self.bytes = self.bytes, dict.fromkeys(Kind, 0)
-        return RecordedBytes(mark, done[Kind.WRITE], done[Kind.ZEROES], done[Kind.DISCARD])
-
-
 def write(
     path: Path, commands: Iterable[WriteCommand], marks: Mapping[str, int]
 ) -> tuple[RecordedBytes, ...]:
@@ -84,7 +70,7 @@ def write(
     """
     ordered = sorted(marks.items(), key=lambda item: item[1])
     found: list[RecordedBytes] = []
-    sums = _Sums()
+    sectors: Counter[int] = Counter()
     with path.open("wb") as file:
         names = [name for name, _ in ordered]
         file.write(_MAGIC + json.dumps({"marks": names}).encode() + b"\n")
@@ -92,16 +78,16 @@ def write(
         def mark() -> None:
             name, time = ordered[len(found)]
             file.write(_RECORD.pack(time // _NS_PER_US, len(found), 0, Kind.MARK))
-            found.append(sums.end(name))
+            found.append(_ended(name, sectors))
 
         for one in commands:
             while len(found) < len(ordered) and one.time > ordered[len(found)][1]:
                 mark()
-            sums.add(one.kind, one.sectors)
+            sectors[one.kind] += one.sectors
             file.write(_RECORD.pack(one.time // _NS_PER_US, one.sector, one.sectors, one.kind))
         while len(found) < len(ordered):
             mark()
-    return (*found, sums.end(""))
+    return (*found, _ended("", sectors))
 
 
 def interval_of(time: int, marks: Mapping[str, int]) -> str:
@@ -133,7 +119,8 @@ def _intervals(path: Path, file: IO[bytes]) -> Iterator[RecordedBytes]:
         marks = [str(name) for name in json.loads(file.readline())["marks"]]
     except (ValueError, KeyError, TypeError):
         raise _damaged(path, "has no marks") from None
-    sums, done = _Sums(), 0
+    total: Counter[int] = Counter()
+    done = 0
     while chunk := file.read(_CHUNK):
         if len(chunk) % _RECORD.size:
             raise _damaged(path, "ends within a record")
@@ -141,13 +128,20 @@ def _intervals(path: Path, file: IO[bytes]) -> Iterator[RecordedBytes]:
             if kind > Kind.MARK or (kind == Kind.MARK and (number != done or done >= len(marks))):
                 raise _damaged(path, "has an unknown record")
             if kind != Kind.MARK:
-                sums.add(Kind(kind), sectors)
+                total[kind] += sectors
                 continue
-            yield sums.end(marks[done])
+            yield _ended(marks[done], total)
             done += 1
     if done != len(marks):
         raise _damaged(path, f"lacks the mark {marks[done]}")
-    yield sums.end("")
+    yield _ended("", total)
+
+
+def _ended(mark: str, sectors: Counter[int]) -> RecordedBytes:
+    """Return the interval whose sectors are counted by kind; the next one begins at 0."""
+    done = [sectors[kind] * SECTOR for kind in (Kind.WRITE, Kind.ZEROES, Kind.DISCARD)]
+    sectors.clear()
+    return RecordedBytes(mark, *done)
 
 
 def _damaged(path: Path, what: str) -> ConfigError:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def find() -> Path:
     return path
 
 
+@cache
 def version(program: Path) -> str:
     """Return what ``fio --version`` prints, such as fio-3.39.
 

@@ -15,6 +15,7 @@ _Summary = TypeVar("_Summary")
 
 # docs/architecture.md, "On the machine under test".
 INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
+_BUILT = Path(__file__).parents[2] / "build" / "native-release"  # by make, in a checkout
 
 
 def program(name: str) -> Path:
@@ -32,8 +33,8 @@ def program(name: str) -> Path:
     return path
 
 
-def program_or_built(name: str, built: Path) -> Path:
-    """Return a program as :func:`program` does, else ``built`` of `make build/native-release`.
+def program_or_built(name: str, folder: str = "bin") -> Path:
+    """Return a program as :func:`program` does, else from this folder of the checkout's build.
 
     Raises:
         HostError: it is in neither.
@@ -41,6 +42,7 @@ def program_or_built(name: str, built: Path) -> Path:
     try:
         return program(name)
     except HostError as error:
+        built = _BUILT / folder / name
         if built.is_file():
             return built
         hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"

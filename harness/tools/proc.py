@@ -197,6 +197,21 @@ def end(child: subprocess.Popen[Any]) -> None:
                 pipe.close()
 
 
+@contextmanager
+def watched(pid: int) -> Iterator[Callable[[float], bool]]:
+    """Give a function that waits up to some seconds for a process to end: whether it has.
+
+    It does not reap the process, and does not look again and again as Popen.wait(timeout) does.
+    """
+    descriptor = os.pidfd_open(pid)
+    try:
+        waiter = select.poll()
+        waiter.register(descriptor, select.POLLIN)
+        yield lambda seconds: bool(waiter.poll(seconds * 1000))
+    finally:
+        os.close(descriptor)
+
+
 def require_end(child: subprocess.Popen[Any]) -> None:
     """Wait until a killed program has ended; the caller still has to reap it.
 
@@ -208,14 +223,9 @@ def require_end(child: subprocess.Popen[Any]) -> None:
     """
     if child.returncode is not None:
         return
-    descriptor = os.pidfd_open(child.pid)
-    try:
-        waiter = select.poll()
-        waiter.register(descriptor, select.POLLIN)
-        if waiter.poll(_END_SECONDS * 1000):
+    with watched(child.pid) as ended:
+        if ended(_END_SECONDS):
             return
-    finally:
-        os.close(descriptor)
     stacks = kernel_stack.stacks(child.pid)
     raise Hung(
         f"{kernel_stack.name(child.pid)} (pid {child.pid}) does not end after SIGKILL: it waits in "

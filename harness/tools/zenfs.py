@@ -130,31 +130,24 @@ def mkfs(device: str, *, aux: Path, finish_threshold: int, gc: bool) -> None:
     proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
 
 
-def df_argv(program: Path, device: str) -> list[str]:
-    """Return the argument list of ``df``, which opens the device for reading."""
-    return [str(program), "df", f"--zbd={device}"]
-
-
-def dump_argv(program: Path, device: str) -> list[str]:
-    """Return the argument list of ``dump``, which opens the device for reading."""
-    return [str(program), "dump", f"--zbd={device}"]
+def read_argv(program: Path, command: str, device: str) -> list[str]:
+    """Return the argument list of a command that opens the device for reading only."""
+    return [str(program), command, f"--zbd={device}"]
 
 
 def df(device: str) -> dict[str, int]:
     """Return the output of ``df`` in bytes, rounded down to MiB. Raises the errors of ``mkfs``."""
-    return parse_df(_read(df_argv(tool(), device)))
+    return parse_df(_read("df", device).stdout)
 
 
 def dump(device: str) -> Dump:
     """Return zones and files. Raises the errors of ``mkfs``."""
-    return parse_dump(_read(dump_argv(tool(), device)))
+    return parse_dump(_read("dump", device).stdout)
 
 
 def fs_info(device: str) -> dict[str, str]:
     """Return the superblock by field, or {} if this version has no such command."""
-    done = proc.run(
-        [tool(), "fs-info", f"--zbd={device}"], timeout=_READ_TIMEOUT_SECONDS, check=False
-    )
+    done = _read("fs-info", device, check=False)
     if _NO_SUCH_COMMAND in done.stderr:
         return {}
     if not done.ok:
@@ -225,8 +218,9 @@ def _zone(record: Any) -> ZenfsZone:
     return ZenfsZone(capacity, left, live)
 
 
-def _read(argv: Sequence[str]) -> str:
-    return proc.run(argv, timeout=_READ_TIMEOUT_SECONDS).stdout
+def _read(command: str, device: str, *, check: bool = True) -> proc.Completed:
+    argv = read_argv(tool(), command, device)
+    return proc.run(argv, timeout=_READ_TIMEOUT_SECONDS, check=check)
 
 
 def _malformed(command: str, text: str) -> ToolFailed:

@@ -18,7 +18,6 @@ PROGRAM = "zlfs-replay"
 # It replays two million events per second; no trace of a run takes longer than this.
 _TIMEOUT_SECONDS = 3600.0
 _SCHEMA_VERSION = 1
-_BUILT = Path(__file__).parents[2] / "build" / "native-release" / "replay" / PROGRAM
 _USAGE, _REFUSED = 2, 3
 
 
@@ -51,7 +50,7 @@ def program() -> Path:
     Raises:
         HostError: it is in neither.
     """
-    return native.program_or_built(PROGRAM, _BUILT)
+    return native.program_or_built(PROGRAM, "replay")
 
 
 def argv(

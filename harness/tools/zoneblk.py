@@ -19,7 +19,6 @@ from harness.errors import ConfigError, GuardRefused, HostError, TimedOut, ToolF
 from harness.tools import native, proc
 
 PROGRAM = "zoneblk"
-_BUILT = Path(__file__).parents[2] / "build" / "native-release" / "bin" / PROGRAM
 _BAD_INPUT, _REFUSED = 2, 3
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -37,7 +36,7 @@ def start(model: Mapping[str, Any], options: Sequence[str], launcher: Sequence[s
         ToolFailed: the program failed.
         TimedOut: the device did not appear.
     """
-    executable = native.program_or_built(PROGRAM, _BUILT)
+    executable = native.program_or_built(PROGRAM)
     with tempfile.TemporaryDirectory(prefix="zonelab-zoneblk-") as folder:
         file, out, err = (Path(folder, name) for name in ("model.json", "stdout", "stderr"))
         file.write_text(json.dumps(model), encoding="utf-8")

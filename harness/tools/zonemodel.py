@@ -20,7 +20,6 @@ _PLAY_SECONDS = 6 * 3600.0  # a drive of a terabyte is first filled three times
 # Random overwrites of the drive before the first file. Write amplification of the next ones is
 # within 0.5 % of that after eight, at 7 and at 28 % over-provisioning; after one it is 0.7 % low.
 _ROUNDS = "2"
-_BUILT = Path(__file__).parents[2] / "build" / "native-release" / "bin" / PROGRAM
 _BAD_INPUT = 2
 
 
@@ -40,7 +39,7 @@ class Played:
 
 def program() -> Path:
     """Return the program; HostError if it is not installed."""
-    return native.program_or_built(PROGRAM, _BUILT)
+    return native.program_or_built(PROGRAM)
 
 
 def argv(executable: Path, model: Path, jobs: Path, threads: int) -> list[str]:

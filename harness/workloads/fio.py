@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,7 +73,7 @@ class FioProgram(LoadProgram):
     def path(self, db_bench: Path) -> Path:  # noqa: ARG002
         """Return fio; HostError: it is missing, or too old."""
         program = fio.find()
-        _check_version(program)
+        fio.version(program)
         return program
 
     def check_host(self) -> None:
@@ -231,8 +230,3 @@ def _histograms(jobs: Sequence[FioJob]) -> dict[str, Histogram]:
         if merged is not None:
             found[way] = merged
     return found
-
-
-@cache
-def _check_version(program: Path) -> None:
-    fio.version(program)

@@ -184,10 +184,10 @@ def _check_limit(job: DriveJob, device: Device) -> None:
 
 
 def _check_active(job: DriveJob, device: Device, zones: int) -> None:
-    known = [one for one in (device.max_open_zones, device.max_active_zones) if one]
-    if known and zones > min(known):
+    limit = device.zone_limit
+    if limit is not None and zones > limit:
         raise ConfigError(
-            f"job {job.name} writes to {zones} zones at once, {device.path} allows {min(known)}",
+            f"job {job.name} writes to {zones} zones at once, {device.path} allows {limit}",
             hint="lower the zones of its clients, or fill whole zones",
             code="too-few-active-zones",
         )

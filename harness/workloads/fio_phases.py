@@ -133,8 +133,7 @@ class _Zones(_Layout):
         return max(1, min(-(-self.work.bytes // self.capacity), share))
 
     def _check(self, sweeps: Sequence[Sweep]) -> None:
-        device, limits = self.device, (self.device.max_open_zones, self.device.max_active_zones)
-        limit = min([each for each in limits if each], default=0)
+        device, limit = self.device, self.device.zone_limit
         for sweep in sweeps:
             for size in sweep.bs:
                 if self.capacity % size:
@@ -145,7 +144,7 @@ class _Zones(_Layout):
                         code="does-not-fit",
                     )
             most = max(sweep.zones, default=1)
-            if sweep.writes and 0 < limit < most:
+            if sweep.writes and limit is not None and limit < most:
                 raise ConfigError(
                     f"sweep {sweep.name} writes to {most} zones at once, {device.path} allows "
                     f"{limit}",

@@ -71,7 +71,7 @@ def measure(folder: Path) -> dict[str, float]:
     times.append(time.monotonic())
     comparison = compare(campaign)
     times.append(time.monotonic())
-    page, _ = write_report(comparison, folder / "report", 0.01)
+    page, _ = write_report(comparison, folder / "report")
     times.append(time.monotonic())
     load_, compare_, report = (b - a for a, b in pairwise(times))
     processes = (os.getpid(), *(child.pid for child in multiprocessing.active_children()))

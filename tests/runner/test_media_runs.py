@@ -128,7 +128,7 @@ def test_without_the_program_the_check_is_noted(
     assert media_again.notes(paths) == []
     monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "empty"))
     monkeypatch.setattr("harness.tools.native.INSTALLED", tmp_path / "empty")
-    monkeypatch.setattr("harness.tools.zonemodel._BUILT", tmp_path / "empty")
+    monkeypatch.setattr("harness.tools.native._BUILT", tmp_path / "empty")
     assert media_again.problems(paths) == []
     (note,) = media_again.notes(paths)
     assert note.startswith("M of 2 runs by a modelled drive: ")

@@ -188,7 +188,7 @@ def test_a_layer_without_a_count_is_named_beside_its_bar(tmp_path: Path) -> None
 
 def test_both_figures_come_before_every_table(tmp_path: Path) -> None:
     comparison = compare(load(_campaign(tmp_path / "c", media=_MEDIA)))
-    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    page, _ = write_report(comparison, tmp_path / "out")
     text = page.read_text()
     first = text.index("<table")
     assert text.index("Media bytes per user byte against device writes") < first
@@ -198,5 +198,5 @@ def test_both_figures_come_before_every_table(tmp_path: Path) -> None:
 
 def test_a_campaign_without_ledgers_has_no_such_section(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c", repetitions=1)))
-    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    page, _ = write_report(comparison, tmp_path / "out")
     assert 'id="amplification"' not in page.read_text()

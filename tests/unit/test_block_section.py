@@ -21,7 +21,7 @@ from tests.fixtures.campaigns import write_campaign
 def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     folder: Path = tmp_path_factory.mktemp("block") / "c"
     comparison = compare(load(write_campaign(folder, series=False)))
-    return ReportData(comparison, tuple(groups_of(comparison)), {}, 0.01)
+    return ReportData(comparison, tuple(groups_of(comparison)), {})
 
 
 def rows(

@@ -461,7 +461,7 @@ def test_one_sentence_stands_for_all_times_of_an_emulated_device(tmp_path: Path)
         assert "not a result |" not in render(comparison, form)
     for form in ("csv", "json"):
         assert "not a result" in render(comparison, form)
-    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    page, _ = write_report(comparison, tmp_path / "out")
     assert f'id="row-{RATE}"' not in page.read_text()
     assert "so these metrics have no row" in page.read_text()
 

@@ -55,11 +55,11 @@ def test_judging_is_no_part_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path
     replaced: dict[str, Any] = {
         "_metrics_of_plain_run": {},
         "_judge": (),
-        "_describe": None,
+        "note_host": None,
         "_level_manifest": {},
     }
     for name, value in replaced.items():
-        monkeypatch.setattr(ResultBuilder, name, lambda *_, value=value: value)
+        monkeypatch.setattr(ResultBuilder, name, lambda *_, value=value, **__: value)
     monkeypatch.setattr("harness.run.result_builder.run_metrics.of_tenant", lambda *_, **__: {})
     context: Any = SimpleNamespace(host=host)
     builder = ResultBuilder(context, spec, ())

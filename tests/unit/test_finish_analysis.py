@@ -317,7 +317,7 @@ def load_one(run: Path) -> tuple[RunSpec, Result]:
 def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c")
     comparison = compare(load(folder), contrast="finish_occupancy_pct", baseline="100")
-    page, _ = write_report(comparison, folder / "report", 0.01)
+    page, _ = write_report(comparison, folder / "report")
     text = page.read_text()
     assert 'id="finish"' in text
     section = text[text.index('id="finish"') : text.index('id="throughput"')]
@@ -339,5 +339,5 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
 def test_other_studies_have_no_such_section(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
     comparison = compare(load(folder))
-    page, _ = write_report(comparison, folder / "report", 0.01)
+    page, _ = write_report(comparison, folder / "report")
     assert 'id="finish"' not in page.read_text()

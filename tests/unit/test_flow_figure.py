@@ -65,7 +65,7 @@ def test_the_report_has_a_panel_for_each_level(tmp_path: Path) -> None:
         run = folder / f"hosts/rig/runs/{name}--r01"
         (run / "ledger.json").write_text(dumps(build(source)))
         checksums.write(run)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     svg = (page.parent / "figures/user-to-media.svg").read_text()
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     assert [text for text in texts if text in ("f2fs", "btrfs")] == ["f2fs", "btrfs"]

@@ -183,7 +183,7 @@ def test_a_forest_without_rows_gives_the_reason(comparison: Comparison) -> None:
 
 def test_the_page_links_each_sentence_to_its_row(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", series=False, kind=DeviceKind.HARDWARE)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     html = page.read_text()
     targets = re.findall(r'<li><b><a href="#(row-[^"]+)">', html)
     assert len(targets) >= 3

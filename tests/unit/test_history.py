@@ -120,7 +120,7 @@ def test_every_run_treatment_and_command_has_a_row(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_report_has_the_section(tmp_path: Path) -> None:
     comparison = campaign(tmp_path / "c", DeviceKind.HARDWARE)
-    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    page, _ = write_report(comparison, tmp_path / "out")
     assert 'id="history"' in page.read_text()
     assert (tmp_path / "out" / "tables" / "history-directions.csv").is_file()
     assert (tmp_path / "out" / "figures" / "history-commands.svg").is_file()
@@ -129,7 +129,7 @@ def test_the_report_has_the_section(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_campaigns_without_it_have_no_section(tmp_path: Path) -> None:
     write_campaign(tmp_path / "c")
-    page, _ = write_report(compare(load(tmp_path / "c")), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(tmp_path / "c")), tmp_path / "out")
     assert 'id="history"' not in page.read_text()
 
 

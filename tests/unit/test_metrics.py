@@ -68,7 +68,7 @@ def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     comparison = compare(load(folder), metrics=["toy"])
     row = next(row for row in comparison.rows if row.level == "f2fs")
     assert (row.info, row.verdict.value) == (toy, "higher")
-    page = write_report(comparison, tmp_path / "out", 0.01)[0].read_text()
+    page = write_report(comparison, tmp_path / "out")[0].read_text()
     assert ">the toy&#39;s formula</td>" in page
     assert "series/overwrite.csv</a>" in page
 
@@ -87,7 +87,7 @@ def test_a_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "toy f2fs" in text
     for form in ("csv", "json"):
         assert "toy_value" in render.render(comparison, form)
-    page = write_report(comparison, tmp_path / "out", 0.01)[0].read_text()
+    page = write_report(comparison, tmp_path / "out")[0].read_text()
     for text in (latex.document(comparison), pull_request.markdown(comparison), page):
         assert "toy title" in text
         assert "toy f2fs" in text

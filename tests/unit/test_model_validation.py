@@ -127,7 +127,7 @@ def test_foreign_output_is_refused(text: str) -> None:
 def test_a_missing_program_says_how_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(zonemodel, "_BUILT", tmp_path / "none")
+    monkeypatch.setattr("harness.tools.native._BUILT", tmp_path / "none")
     monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path))
     assert main(["model", "run", "zn540-1tb", "--job", "randread-4k"]) == ExitCode.USAGE
     assert "make build/native-release" in capsys.readouterr().err

@@ -340,11 +340,12 @@ def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert zlfs_replay.program() == tmp_path / "native" / "zlfs-replay"
     monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    built = tmp_path / "built"
-    monkeypatch.setattr(zlfs_replay, "_BUILT", built)
+    built = tmp_path / "replay" / "zlfs-replay"
+    monkeypatch.setattr("harness.tools.native._BUILT", tmp_path)
     with pytest.raises(HostError) as refused:
         zlfs_replay.program()
     assert "make build/native-release" in refused.value.hint
+    built.parent.mkdir()
     built.touch()
     assert zlfs_replay.program() == built
 

@@ -33,7 +33,7 @@ def report(tmp_path: Path, name: str = "out", **options: object) -> Path:
     folder = tmp_path / "c"
     if not folder.exists():
         write_campaign(folder, **options)  # type: ignore[arg-type]
-    return write_report(compare(load(folder)), tmp_path / name, 0.01)[0].parent
+    return write_report(compare(load(folder)), tmp_path / name)[0].parent
 
 
 @pytest.fixture(scope="module")
@@ -220,11 +220,11 @@ def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) ->
     folder = tmp_path / "c"
     write_campaign(folder)
     comparison = compare(load(folder))
-    assert write_report(comparison, tmp_path / "out", 0.01)[1]
-    assert not write_report(comparison, tmp_path / "out", 0.01)[1]
+    assert write_report(comparison, tmp_path / "out")[1]
+    assert not write_report(comparison, tmp_path / "out")[1]
     stale = tmp_path / "out/figures/gone.svg"
     stale.write_text("<svg/>")
-    assert write_report(comparison, tmp_path / "out", 0.01)[1]
+    assert write_report(comparison, tmp_path / "out")[1]
     assert not stale.exists()
 
 
@@ -235,7 +235,7 @@ def test_rocksdbs_levels_are_shown_as_it_printed_them(tmp_path: Path) -> None:
     captured = ROOT / "tests/fixtures/db_bench/9.10/tree-overwrite.out"
     (run / "raw/overwrite.stdout").write_text(captured.read_text())
     checksums.write(run)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     rows = (page.parent / "tables" / "lsm.csv").read_text().splitlines()
     assert rows[2] == "f2fs--r01,overwrite,L1,3,3.64 MiB,0,0,0,0,1.1,0.38,2"
     assert [row.split(",")[2] for row in rows[1:]] == ["L0", "L1", "L2", "Sum"]

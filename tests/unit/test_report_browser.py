@@ -38,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         levels=("conventional-ext4", "conventional-xfs", "f2fs", "btrfs"),
         skipped={"xfs": Reason("kernel-too-old", "the kernel has no zoned xfs")},
     )
-    return write_report(compare(load(folder / "c")), folder / "c/report", 0.01)[0]
+    return write_report(compare(load(folder / "c")), folder / "c/report")[0]
 
 
 def look(

@@ -89,7 +89,7 @@ def drawn(pdf: bytes) -> str:
 def test_figures_of_a_paper_are_those_of_the_page_in_print_colours(tmp_path: Path) -> None:
     comparison = compare(load(unpacked()))
     _, why_not = paper.write_paper(comparison, tmp_path / "one")
-    page, _ = write_report(comparison, tmp_path / "page", 0.01)
+    page, _ = write_report(comparison, tmp_path / "page")
     names = {path.stem for path in (tmp_path / "one").glob("*.pdf")}
     assert names >= {"forest", "amplification", "user-to-media", "series-f2fs"}
     assert names <= {path.stem for path in page.parent.glob("figures/*.svg")}

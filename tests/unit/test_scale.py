@@ -72,7 +72,7 @@ def called() -> Iterator[Counter[str]]:
 
 
 def report(campaign: Path, folder: Path) -> Path:
-    return write_report(compare(load(campaign)), folder, 0.01)[0]
+    return write_report(compare(load(campaign)), folder)[0]
 
 
 def made(folder: Path, repetitions: int, cells: int = 1) -> Path:

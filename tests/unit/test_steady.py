@@ -286,7 +286,7 @@ def test_the_label_is_in_every_form_and_in_the_report(tmp_path: Path) -> None:
     phases = json.loads(render(comparison, "json"))["steady"]
     assert len(phases) == 3 * 2  # overwrite and readrandom; the fill is not measured
     assert {phase["runs"] for phase in phases} == {3}
-    page = write_report(comparison, tmp_path / "out", 0.01)[0]
+    page = write_report(comparison, tmp_path / "out")[0]
     assert '<h3 id="steady">Steady state</h3>' in page.read_text()
     rows = (page.parent / "tables" / "steady.csv").read_text().splitlines()
     assert len(rows) == 1 + 6

@@ -446,7 +446,7 @@ def test_a_tenant_with_stalls_is_drawn(tmp_path: Path, monkeypatch: pytest.Monke
             file.write_text("\n".join(lines) + "\n")
 
     changed(folder, stall)
-    assert write_report(compare(load(folder)), tmp_path / "report", 0.01)[1]
+    assert write_report(compare(load(folder)), tmp_path / "report")[1]
     assert len(seen) == 2
     assert all(np.isfinite(latency).all() for latency in seen)
 
@@ -570,7 +570,7 @@ def test_without_events_no_tenant_is_tested() -> None:
 @pytest.mark.slow
 def test_the_report_has_the_finding_in_words_and_numbers(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     text = page.read_text()
     assert '<h2 id="tenants">Tenants</h2>' in text
     assert "victim loses most: alone, its throughput is" in text
@@ -581,13 +581,13 @@ def test_the_report_has_the_finding_in_words_and_numbers(tmp_path: Path) -> None
     }
     svg = (tmp_path / "out/figures/tenants-blame.svg").read_text()
     assert "whose peaks" in svg
-    assert not write_report(compare(load(folder)), tmp_path / "out", 0.01)[1]  # the same bytes
+    assert not write_report(compare(load(folder)), tmp_path / "out")[1]  # the same bytes
 
 
 @pytest.mark.slow
 def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c", kind=DeviceKind.EMULATED)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     assert "Times on this device get no verdict. On hardware they would mean:" in page.read_text()
     rows = (tmp_path / "out/tables/tenants-slowdown.csv").read_text().splitlines()[1:]
     assert rows
@@ -602,7 +602,7 @@ def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
 def test_a_fair_mix_is_called_none_of_it(tmp_path: Path) -> None:
     made = (Made("a", (0, 192)), Made("b", (192, 192)))
     folder = write_tenants(tmp_path / "c", made, effect=0.0, noise=0.001)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     text = page.read_text()
     assert "a: no loss of throughput shown" in text
     assert "No tenant is named" in text
@@ -614,7 +614,7 @@ def test_a_fair_mix_is_called_none_of_it(tmp_path: Path) -> None:
 def test_tenants_are_held_against_themselves_alone(tmp_path: Path) -> None:
     """Tenants are not compared with the baseline's cell, which lacks the other tenants' metrics."""
     comparison = compare(load(write_tenants(tmp_path / "c")))
-    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    page, _ = write_report(comparison, tmp_path / "out")
     text = page.read_text(encoding="utf-8")
     assert "Each tenant is compared with itself running alone." in text
     assert 'id="verdicts"' not in text
@@ -638,7 +638,7 @@ def test_a_mix_without_shared_runs_cannot_be_compared(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_other_campaigns_have_no_such_section(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", repetitions=2)
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     assert 'id="tenants"' not in page.read_text()
 
 
@@ -651,7 +651,7 @@ def test_without_series_there_are_sentences(tmp_path: Path) -> None:
 
     for run in sorted(folder.glob("hosts/rig/runs/*")):
         changed(folder, bare, str(run.relative_to(folder)))
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     text = page.read_text()
     assert "No shared run has a series of any tenant." in text
     assert "too few blocks for a verdict." in text

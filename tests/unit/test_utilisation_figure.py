@@ -59,10 +59,10 @@ def test_the_report_has_the_figure_only_if_the_study_varies_the_utilisation(
     tmp_path: Path,
 ) -> None:
     _plot(tmp_path / "c")
-    write_report(compare(load(tmp_path / "c")), tmp_path / "out", 0.01)
+    write_report(compare(load(tmp_path / "c")), tmp_path / "out")
     assert (tmp_path / "out/figures/amplification-over-utilisation.svg").is_file()
     write_campaign(tmp_path / "d", repetitions=1)
-    write_report(compare(load(tmp_path / "d")), tmp_path / "other", 0.01)
+    write_report(compare(load(tmp_path / "d")), tmp_path / "other")
     assert not (tmp_path / "other/figures/amplification-over-utilisation.svg").is_file()
 
 

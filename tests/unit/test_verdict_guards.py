@@ -109,7 +109,7 @@ def test_only_words_of_victory_have_a_colour(tmp_path: Path) -> None:
     folder = write_on_demand(
         tmp_path / "c", kind=DeviceKind.HARDWARE, series=False, claims=(claim,)
     )
-    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out")
     cells = re.findall(r'<td class="verdict ([a-z]+)">([^<]+)</td>', page.read_text())
     assert {word for _, word in cells} >= {"worse", "lower", "higher"}
     for css, word in cells:

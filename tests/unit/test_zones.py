@@ -116,7 +116,7 @@ def test_a_damaged_timeline_is_named(folder: Path, text: str) -> None:
 @pytest.mark.slow
 def test_the_report_draws_the_timeline_and_notes_a_missing_one(folder: Path) -> None:
     trace(folder, CAPTURED.read_text())
-    page, _ = write_report(compare(load(folder)), folder.parent / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), folder.parent / "out")
     text = page.read_text()
     assert '<h3 id="zones">Zones</h3>' in text
     assert "No zone command of btrfs was traced." in text
@@ -128,6 +128,6 @@ def test_the_report_draws_the_timeline_and_notes_a_missing_one(folder: Path) -> 
 
 @pytest.mark.slow
 def test_without_any_timeline_there_is_no_section(folder: Path) -> None:
-    page, _ = write_report(compare(load(folder)), folder.parent / "out", 0.01)
+    page, _ = write_report(compare(load(folder)), folder.parent / "out")
     assert 'id="zones"' not in page.read_text()
     assert zones.read_changes(load(folder).runs[0]) == ()

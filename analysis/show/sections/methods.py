@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from analysis.judge.stats import NOISE_FLOOR
 from analysis.read.load import CampaignData
 from analysis.show import methods_page
 from analysis.show.parts import ReportData, Section, Special
@@ -22,7 +23,7 @@ def section(data: ReportData) -> Section:
         "verify": f"zonelab verify results/{campaign.plan.campaign}",
         "command": f"zonelab report results/{campaign.plan.campaign}",
         "planned": _plan_command(campaign),
-        "noise_floor": f"{100 * data.noise_floor:g} %",
+        "noise_floor": f"{100 * NOISE_FLOOR:g} %",
         "metrics": [metric for metric in CATALOGUE.values() if metric.name in names],
         "document": methods_page.to_html(methods_page.DOCUMENT.read_text(encoding="utf-8")),
     }
