@@ -227,7 +227,7 @@ void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
   const Bytes unit = parameters_.flash.program_unit;
   zone.buffered += bytes;
   while (zone.part() >= unit) ProgramUnit(now, number, unit);
-  // Behind a padded unit, a zone ends with a shorter one.
+  // Behind a padded unit, or at a capacity of no whole units, a zone ends with a shorter one.
   if (zone.part() > 0 && zone.buffered == parameters_.zones->capacity) {
     ProgramUnit(now, number, zone.part());
   }
@@ -306,8 +306,9 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   const Bytes unit = parameters_.flash.program_unit;
   std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
   const Bytes first = zone.sent / unit;
-  media_.pad += parameters.capacity - first * unit - (zone.written - zone.sent);
-  for (Bytes at = first; at < parameters.capacity / unit; ++at) {
+  const Bytes end = (parameters.capacity + unit - 1) / unit;  // of replays, no whole units
+  media_.pad += (end - first) * unit - (zone.written - zone.sent);
+  for (Bytes at = first; at < end; ++at) {
     ++programs[zones_->DieOf(number, at)];
     ++under_way_[tag].parts;
     ++waited_tasks_;

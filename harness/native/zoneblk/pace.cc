@@ -21,8 +21,11 @@ void TakeOff(zonemodel::Parameters* parameters, Time overhead) {
   }
   // Most of a read's time is in the die.
   const Time rest = Take(&front.read, overhead);
-  Take(&parameters->flash.read_4k, rest);
-  Take(&parameters->flash.read_page, rest);
+  // A read that is faster by the spread still takes no negative time.
+  zonemodel::FlashParameters& flash = parameters->flash;
+  const Time part = std::min(rest, flash.read_4k - flash.read_spread);
+  flash.read_4k -= part;
+  flash.read_page -= part;
   if (!parameters->zones) return;
   zonemodel::ZoneParameters& zones = *parameters->zones;
   for (Time* fixed : {&zones.open, &zones.close, &zones.finish_empty}) Take(fixed, overhead);

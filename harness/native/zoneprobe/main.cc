@@ -33,6 +33,7 @@ constexpr command_line::Meaning kMeanings[] = {
     {"not-empty", kRefused,
      "zoneprobe erases nothing: reset the zones yourself if their data is not needed"},
     {"not-labelled", kRefused, "zoneprobe label marks an empty device"},
+    {"not-recorded", kFailed, "is the disk full? the device was written"},
     {"too-few-zones", kRefused, "use fewer repeats, or a namespace with more zones"},
     {"", kFailed, "see the kernel's log"}};
 
@@ -63,6 +64,14 @@ IOStatus Open(const std::string& name, const char* mode, File* file) {
   if (name.empty()) return IOStatus::OK();
   file->reset(std::fopen(name.c_str(), mode));
   return *file ? IOStatus::OK() : zlfs::MakeSystemError(errno, name);
+}
+
+// Errors of earlier writes show here at the latest.
+IOStatus CloseChecked(const std::string& name, File* file) {
+  if (!*file) return IOStatus::OK();
+  const bool failed = std::ferror(file->get()) != 0;
+  if (std::fclose(file->release()) == 0 && !failed) return IOStatus::OK();
+  return zlfs::MakeError("not-recorded", name + " cannot be written");
 }
 
 IOStatus Label(const Arguments& arguments) {
@@ -102,6 +111,8 @@ IOStatus Run(Arguments* arguments) {
   // A failed run is recorded too: the device was written.
   if (ledger) std::fprintf(ledger.get(), "%s\n", Counts(*device).dump().c_str());
   RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(CloseChecked(arguments->ledger_file, &ledger));
+  RETURN_IF_ERROR(CloseChecked(arguments->report_file, &csv));
   std::printf("%s\n", report.Summary(probe, *device).dump().c_str());
   return IOStatus::OK();
 }

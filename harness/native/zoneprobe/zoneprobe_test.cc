@@ -209,6 +209,18 @@ TEST_F(Program, RunsAgainAndTheLedgerGrows) {
   EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 2);
 }
 
+TEST_F(Program, FailsWhenItsFilesCannotBeWritten) {
+  ASSERT_EQ(Label(), 0) << err_;
+  for (const char* file : {"report_file", "ledger_file"}) {
+    EXPECT_EQ(
+        Run("run " + Device() + " --repeats=1 --first_writes=1 --seed=1 --" + file + "=/dev/full"),
+        4);
+    EXPECT_EQ(err_.rfind("zoneprobe: not-recorded: /dev/full cannot be written", 0), 0U) << err_;
+    EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+    EXPECT_EQ(out_, "");
+  }
+}
+
 TEST_F(Program, RefusesWhatItWasNotGiven) {
   Open();
   EXPECT_EQ(Probe(), 3);

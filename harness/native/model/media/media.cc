@@ -82,11 +82,12 @@ Json MediaPlayer::Play(std::istream* file, const std::string& name) {
 }
 
 void MediaPlayer::Take(const Record& record, const std::string& name) {
-  const Bytes begin = record.sector * kSector;
   const Bytes bytes = record.sectors * kSector;
-  if (begin > capacity_ || bytes > capacity_ - begin) {
+  // In sectors: a damaged record may have a number whose bytes exceed 64 bits.
+  if (record.sector > capacity_ / kSector || bytes > capacity_ - record.sector * kSector) {
     throw Damaged(name, "has a command behind the end of the drive");
   }
+  const Bytes begin = record.sector * kSector;
   switch (record.kind) {
     case kWrite:
       now_.written += bytes;

@@ -123,6 +123,7 @@ TEST(Media, ADamagedFileIsRefused) {
       File().Text("zonelab-writes-2\n{\"marks\":[]}\n"),
       File().Text("zonelab-writes-1\nmarks\n"),
       File("1"),
+      File().Add(0, std::uint64_t{1} << 55, 8),  // 2^64 bytes
       File().Add(0, 0, 8).Cut(1),
       File().Add(3, 2, 0),
       File().Add(4, 0, 8),

@@ -124,6 +124,22 @@ TEST_F(Waiting, APreparationWithManyPartsLeavesRoomForThem) {
   EXPECT_EQ(zone(15).programmed, 16 * kUnit);
 }
 
+// As in replays.
+TEST_F(Waiting, AFinishWithinAShorterLastUnitEnds) {
+  Parameters parameters = Small();
+  parameters.zones->capacity = 15 * kUnit + 8192;
+  Drive drive(parameters, 1, &events_);
+  EXPECT_EQ(drive.Prepare(0, ZoneState::kClosed, 15 * kUnit + 4096, false, false), Status::kOk);
+  drive.Submit(0, 0, {Operation::kFinish, false, 0, 0, 0});
+  int events = 0;
+  for (; !events_.empty() && events < 100; ++events) {
+    const Event event = events_.Take();
+    if (event.kind() != EventKind::kDone) drive.Handle(event);
+  }
+  EXPECT_LT(events, 100);
+  EXPECT_EQ(drive.media().programmed, kUnit);
+}
+
 TEST_F(Waiting, AWriteAboveTheBufferGoesIn) {
   Append(0, 2, 512 << 10);
   Run();
