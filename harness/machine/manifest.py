@@ -14,10 +14,8 @@ from harness.observe import rocksdb_build
 from harness.store.codec import encode
 from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.spec import Bytes, Device, HostFacts
-from harness.tools import proc
+from harness.tools import proc, virtual_clock
 
-# Rigs on the instruction clock pass it on the kernel's command line (harness/rig/qemu.py).
-_VIRTUAL = "zonelab.dilation="
 # In addition to the packages of programs and levels.
 _PACKAGES = ("nvme-cli",)
 # The module of modelled devices, in addition to those of levels.
@@ -68,7 +66,7 @@ def manifest(
         "boot_id": host.boot_id(),
         "cmdline": host.proc_text("cmdline").strip(),
         # The clock counts instructions (docs/rigs.md), so no speed of a host is in any number.
-        "virtual_time": _VIRTUAL in host.proc_text("cmdline"),
+        "virtual_time": virtual_clock.FLAG in host.proc_text("cmdline"),
         "cpu_model": model[1].strip() if model else None,
         "cpus": len(os.sched_getaffinity(0)),
         "cpus_allowed": _allowed(host),

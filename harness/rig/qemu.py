@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.rig import witness_server
 from harness.rig.model import EmulatedNamespace, Rig
 from harness.rig.recipe import ROOT_SIZE, Image
+from harness.tools import virtual_clock
 
 QMP_SOCKET = "qmp.sock"
 PID_FILE = "qemu.pid"
@@ -142,7 +143,7 @@ def _words(rig: Rig) -> list[str]:
     """Return the words of the kernel's command line that follow from the rig's file."""
     if rig.icount is None:
         return [*rig.append]
-    return [*rig.append, _ICOUNT_APPEND, f"zonelab.dilation={rig.dilation}"]
+    return [*rig.append, _ICOUNT_APPEND, f"{virtual_clock.FLAG}{rig.dilation}"]
 
 
 def _smp(rig: Rig, accelerator: str) -> str:

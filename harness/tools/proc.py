@@ -18,6 +18,7 @@ from typing import IO, Any
 from harness import cleanup
 from harness.errors import HostError, Hung, TimedOut, ToolFailed
 from harness.tools import kernel_stack
+from harness.tools.virtual_clock import patience
 
 # Variables that a child inherits. LC_ALL makes output independent of the host's language.
 _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
@@ -92,6 +93,7 @@ def run(
         ToolFailed: it exited non-zero or was killed by a signal, and ``check`` is set.
     """
     args = tuple(str(arg) for arg in argv)
+    timeout = None if timeout is None else timeout * patience()
     child = _start(args, env=env, cwd=cwd, stdin=None if stdin is None else subprocess.PIPE)
     try:
         out, err = child.communicate(stdin, timeout=timeout)
@@ -125,6 +127,7 @@ def stream(
         Hung: it was killed and does not end.
     """
     args = tuple(str(arg) for arg in argv)
+    timeout *= patience()
     begin = time.monotonic()
     lines: list[str] = []
     child = _start(args, env=env)
@@ -224,7 +227,7 @@ def require_end(child: subprocess.Popen[Any]) -> None:
     if child.returncode is not None:
         return
     with watched(child.pid) as ended:
-        if ended(_END_SECONDS):
+        if ended(_END_SECONDS * patience()):
             return
     stacks = kernel_stack.stacks(child.pid)
     raise Hung(

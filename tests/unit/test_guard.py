@@ -315,7 +315,7 @@ def test_a_clean_release_counts_until_the_device_is_written(lab: Lab) -> None:
 def killed(lab: Lab, *, formatted: bool = True) -> None:
     """Leave the traces of a killed run on two devices: data on one, the label on the other."""
     for event in (JournalEvent.CLAIM, JournalEvent.UP)[: 1 + formatted]:
-        # The other order than that of a wipe: the label proves what is on both, and goes last.
+        # Not in the order of a wipe: the label proves what is on both, and goes last.
         for own, other in ((lab.conventional, lab.device), (lab.device, lab.conventional)):
             lab.journal.append(
                 JournalEntry(

@@ -151,7 +151,7 @@ def test_a_program_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 
 def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
-    class Said(Talk):
+    class Logged(Talk):
         def say(self, text: str) -> None:
             steps.append(text)
 
@@ -161,7 +161,7 @@ def test_steps_are_printed_and_all_output_is_logged(tmp_path: Path) -> None:
     lines = "I: chroot...\nI: reading /etc/x...\nI: done\nW: odd...\nlast\n"
     script = ["sh", "-c", f"printf '{lines}' >&2; exit 3"]
     with pytest.raises(ToolFailed, match="last") as caught:
-        process.stream(script, log, Said(quiet=False), timeout=60)
+        process.stream(script, log, Logged(quiet=False), timeout=60)
     assert steps == ["chroot..."]
     assert log.read_text() == "before\n" + lines
     assert caught.value.hint == f"read {log}"

@@ -17,6 +17,7 @@ from harness.tools import (
     mkfs_xfs,
     mount,
     proc,
+    virtual_clock,
     zone_reset,
 )
 from harness.tools import native as native_programs
@@ -116,6 +117,21 @@ def test_stream_kills_what_takes_too_long(tmp_path: Path) -> None:
     program = script(tmp_path, "p", "exec sleep 60")
     with pytest.raises(TimedOut):
         proc.stream([program], print, timeout=0.2)
+
+
+def test_a_clock_that_counts_instructions_gives_programs_more_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It jumps while the machine waits for the host's disk."""
+    cmdline = tmp_path / "cmdline"
+    cmdline.write_text("root=/dev/vda quiet\n")
+    assert virtual_clock.patience(cmdline) == 1
+    rig = tmp_path / "of-a-rig"
+    rig.write_text("root=/dev/vda zonelab.dilation=128\n")
+    monkeypatch.setattr(proc, "patience", lambda: virtual_clock.patience(rig))
+    program = script(tmp_path, "p", "sleep 0.5; echo done >&2")
+    assert proc.run([program], timeout=0.1).ok
+    assert proc.stream([program], print, timeout=0.1).ok
 
 
 def test_stream_kills_the_program_when_interrupted(tmp_path: Path) -> None:

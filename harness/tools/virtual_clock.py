@@ -1,0 +1,19 @@
+"""The clock of a machine that counts instructions (docs/rigs.md): what it means for time limits.
+
+While such a machine waits for the host's disk, it has nothing to do, and its clock jumps to the
+next timer. A minute can pass at once, so a time limit has to be generous.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+FLAG = "zonelab.dilation="  # on the kernel's command line
+_PATIENCE = 100.0
+
+
+@cache
+def patience(cmdline: Path = Path("/proc/cmdline")) -> float:
+    """Return the factor for time limits of programs: 1 on a real clock."""
+    return _PATIENCE if FLAG in cmdline.read_text(encoding="utf-8") else 1.0
