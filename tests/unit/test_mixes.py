@@ -287,6 +287,29 @@ def test_the_conventional_device_is_divided() -> None:
     assert "a 1536.0 MiB + b 0 B" in error.message
 
 
+def test_a_baseline_gets_its_capacity_and_the_others_share_the_rest() -> None:
+    """Each part follows the one before; the smallest that f2fs tries is 16 MiB."""
+    mix = a_mix(
+        a_tenant("a", "f2fs", slice=["0%", "50%"]),
+        a_tenant("b", "conventional-ext4"),
+        a_tenant("c", "f2fs", slice=["50%", "100%"]),
+    )
+    capacity, least = Bytes(1536 * MIB), Bytes(16 * MIB)
+
+    def on(size: int) -> Inspection:
+        return replace(HOST, conventional=replace(CONVENTIONAL, size=Bytes(size)))
+
+    parts = [one.conventional for one in runs(mix, on(capacity + 2 * least))["shared"].tenants]
+    expected = [
+        Extent(0, least),
+        Extent(least, capacity),
+        Extent(least + capacity, least),
+    ]
+    assert parts == expected
+    for size in (capacity + 2 * least - 1, capacity, capacity - MIB):
+        assert refusal(mix, on(size)).code == "conventional-too-small", size
+
+
 def test_databases_in_one_file_system() -> None:
     cells = runs("f2fs-shared")
     victim, aggressor = cells["shared"].tenants
