@@ -40,7 +40,6 @@ from analysis.judge.select import (
     values_of,
     varying_factors,
 )
-from analysis.judge.side import Side
 from analysis.judge.verdicts import Verdict
 from analysis.read import steady
 from analysis.read.load import CampaignData, Pool, RunRecord
@@ -282,7 +281,10 @@ def _judged(
     for stratum, members in groups.items():
         elsewhere = every_phase - _phases(members)
         own = [key for key in keys if key.rpartition(".")[0] not in elsewhere]
-        base, *levels = _sides(judge, values, stratum, members, labels)
+        base, *levels = judge.sides(values, members)
+        for side in (base, *levels):
+            place = (side.name, stratum)
+            side.labels.extend(one for one in labels if (one.value, one.stratum) == place)
         for level in levels:
             if not level.ok:
                 continue
@@ -292,23 +294,6 @@ def _judged(
             rows = judge.rows(own, stratum, base, level, found)
             judged += [KeyedRow.of(row, base, level) for row in rows]
     return judged, differences
-
-
-def _sides(
-    judge: Judge,
-    values: Sequence[str],
-    stratum: str,
-    members: Sequence[RunRecord],
-    labels: Sequence[PhaseSteady],
-) -> list[Side]:
-    """Return one side per value, each value once, with its runs and phases of a stratum."""
-    sides = {value: Side(value, judge.pool) for value in values}
-    for run in members:
-        sides[label(run, judge.contrast)].runs.append(run)
-    for phase in labels:
-        if phase.stratum == stratum:
-            sides[phase.value].labels.append(phase)
-    return list(sides.values())
 
 
 def _phases(runs: Iterable[RunRecord]) -> set[str]:

@@ -122,10 +122,7 @@ def rows_of_pair(
         return
     pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
     for stratum, members in strata(pair, judge.contrast).items():
-        base, other = Side(baseline, judge.pool), Side(level, judge.pool)
-        for run in members:
-            side = base if label(run, judge.contrast) == baseline else other
-            side.runs.append(run)
+        base, other = judge.sides((baseline, level), members)
         if other.ok:
             diff = judge.differences(base, other)
             for row in judge.rows([metric], stratum, base, other, diff):

@@ -17,6 +17,11 @@ from analysis.judge.rows import Row
 from analysis.judge.select import stratum_of
 
 
+def others(rows: Sequence[Row], best: Row) -> list[str]:
+    """Return the other values that have a row in the stratum of the best one."""
+    return [row.level for row in rows if row is not best and row.stratum == best.stratum]
+
+
 def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> list[Row]:
     """Return one row for each other value, with that value as the baseline.
 
@@ -27,7 +32,7 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
         rows: the rows of one metric. Those of other strata than the best row's do not count.
         best: one of ``rows``.
     """
-    names = [row.level for row in rows if row is not best and row.stratum == best.stratum]
+    names = others(rows, best)
     runs = [run for run in comparison.runs if stratum_of(run, comparison.varying) == best.stratum]
     pairs = math.comb(len(names) + 2, 2)  # the best value and the baseline count too
     return [

@@ -55,17 +55,17 @@ def _over(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled
     """Pool rows with one baseline that differ only in the campaign."""
     pool = judge.pool
     speeds = timing.speeds(pool, judge.contrast, baseline)
+    common = [SAME_KEYS] * _share_seeds(pool)
     groups: dict[tuple[str, str, str], dict[str, KeyedRow]] = defaultdict(dict)
     for one in rows:
         campaign, stratum = _split(one.row.stratum, pool)
         groups[one.row.metric, one.row.level, stratum][campaign] = one
-    return [
-        _Pooled(
-            frozenset(one.key for one in members.values()),
-            _pooled({name: one.row for name, one in members.items()}, stratum, pool, speeds),
-        )
-        for (_, _, stratum), members in groups.items()
-    ]
+    pooled = []
+    for (_, _, stratum), members in groups.items():
+        alone = {name: one.row for name, one in members.items()}
+        keys = frozenset(one.key for one in members.values())
+        pooled.append(_Pooled(keys, _pooled(alone, stratum, pool, speeds, common)))
+    return pooled
 
 
 def _share_seeds(pool: Pool) -> bool:
@@ -84,8 +84,14 @@ def _split(stratum: str, pool: Pool) -> tuple[str, str]:
     return "", stratum
 
 
-def _pooled(rows: Mapping[str, Row], stratum: str, pool: Pool, speeds: Mapping[str, float]) -> Row:
-    """Return the row over all campaigns that have a ratio."""
+def _pooled(
+    rows: Mapping[str, Row],
+    stratum: str,
+    pool: Pool,
+    speeds: Mapping[str, float],
+    common: Sequence[str],
+) -> Row:
+    """Return the row over all campaigns that have a ratio; ``common`` are notes of all rows."""
     first = next(iter(rows.values()))
     usable = {name: row for name, row in rows.items() if _has_ratio(row)}
     parts = [f"{name} {numbers.ratio(row.estimate.center)}" for name, row in usable.items()]
@@ -103,8 +109,7 @@ def _pooled(rows: Mapping[str, Row], stratum: str, pool: Pool, speeds: Mapping[s
         )
     found, share = _estimate(list(usable.values()))
     notes.append(f"{share:.0%} of the variance is between campaigns")
-    if _share_seeds(pool):
-        notes.append(SAME_KEYS)
+    notes += common
     word = stats.verdict(found, first.info.better, noise_floor=floor, claimed=False)
     if any(row.verdict is Verdict.TIMING_DEPENDENT for row in usable.values()) and (
         reason := _disagreement(usable, speeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.judge import comparability, noise, owned
@@ -31,6 +31,13 @@ class Judge:
     different_code: bool
     may_differ: tuple[str, ...] = ()
     slower: tuple[CampaignData, ...] = ()
+
+    def sides(self, values: Iterable[str], runs: Iterable[RunRecord]) -> list[Side]:
+        """Return one side per value, in their order, with its runs."""
+        sides = {value: Side(value, self.pool) for value in values}
+        for run in runs:
+            sides[label(run, self.contrast)].runs.append(run)
+        return list(sides.values())
 
     def differences(self, base: Side, level: Side) -> tuple[Difference, ...]:
         """Return the recorded differences of two sides beyond the contrasted factor."""

@@ -75,11 +75,7 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
         extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
         direct = order.against_others(comparison, rows, best)
         shown = {row.baseline for row in direct if _is_better(row)}
-        open_order = [
-            row.level
-            for row in rows
-            if row is not best and row.stratum == best.stratum and row.level not in shown
-        ]
+        open_order = [name for name in order.others(rows, best) if name not in shown]
         mean = "mean of " if open_order else ""
         text = (
             f"{wording.level(best)} has the {extreme} {mean}{name}: {value}, against {base} "

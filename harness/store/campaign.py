@@ -100,9 +100,13 @@ def find_archive(name: str) -> Path | None:
     if Path(name).is_file():
         return Path(name)
     archive = RESULTS / f"{name}{ARCHIVE}"
-    folders = (Path(name), RESULTS / name)
-    has_folder = any((folder / "plan.json").is_file() for folder in folders)
-    return archive if archive.is_file() and not has_folder else None
+    return archive if archive.is_file() and _folder(name) is None else None
+
+
+def _folder(name: str) -> Path | None:
+    """Return the folder of a campaign that a name means, if any."""
+    roots = (Path(name), RESULTS / name)
+    return next((root for root in roots if (root / "plan.json").is_file()), None)
 
 
 def find_campaign(name: str) -> CampaignPaths:
@@ -111,9 +115,8 @@ def find_campaign(name: str) -> CampaignPaths:
     Raises:
         UsageError: it does not exist; the hint lists existing campaigns.
     """
-    for root in (Path(name), RESULTS / name):
-        if (root / "plan.json").is_file():
-            return CampaignPaths(root)
+    if root := _folder(name):
+        return CampaignPaths(root)
     known = {plan.parent.name for plan in RESULTS.glob("*/plan.json")}
     known |= {path.name.removesuffix(ARCHIVE) for path in RESULTS.glob(f"*{ARCHIVE}")}
     raise UsageError(

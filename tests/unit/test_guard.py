@@ -263,12 +263,18 @@ def test_conventional_zones_with_data(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert lab.code() == "not-blank"
 
 
-def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
+def partition(lab: Lab) -> Device:
+    """Give nvme0n1 a blank partition."""
     block = lab.root / "sys/class/block"
     write_tree(block / "nvme0n1/nvme0n1p1", {"partition": "1", "dev": "259:9", "size": "2048"})
     (block / "nvme0n1p1").symlink_to(block / "nvme0n1/nvme0n1p1")
     (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
-    device = lab.host.device("nvme0n1p1")
+    return lab.host.device("nvme0n1p1")
+
+
+def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
+    block = lab.root / "sys/class/block"
+    device = partition(lab)
     assert lab.code(device) is None
     mounts, number = lab.root / "proc/self/mountinfo", lab.host.sysfs.text("nvme0n1", "dev")
     before = mounts.read_text()
@@ -283,10 +289,7 @@ def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
 
 def test_a_partition_on_two_paths_is_refused(lab: Lab) -> None:
     block = lab.root / "sys/class/block"
-    write_tree(block / "nvme0n1/nvme0n1p1", {"partition": "1", "dev": "259:9", "size": "2048"})
-    (block / "nvme0n1p1").symlink_to(block / "nvme0n1/nvme0n1p1")
-    (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
-    device = lab.host.device("nvme0n1p1")
+    device = partition(lab)
     shutil.copytree(block / "nvme0n1", block / "nvme0n9", symlinks=True)
     (block / "nvme0n9/nvme0n1p1").rename(block / "nvme0n9/nvme0n9p1")
     assert lab.code(device) is None
