@@ -1,4 +1,4 @@
-"""``zonelab aa``: how much identical cells differ, and what a level must exceed."""
+"""``zonelab aa``: how much identical cells differ, which is the noise floor of a campaign."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SHIPPED = False
 HELP = """\
 Print how much identical cells of a campaign differ, by metric. A study has identical cells if it
 lists a level twice: levels: [f2fs, {name: f2fs, variant: twin}]. cell_sd is the standard deviation
-between cells beyond the spread of runs. It widens every interval of the campaign. Differences up to
-floor get no verdict.
+between cells that the spread of their runs does not explain. It widens every interval of the
+campaign. Differences up to floor get no verdict.
 
 examples:
   zonelab aa results/first

@@ -1,4 +1,4 @@
-"""``zonelab adopt``: measurements of others as a campaign, to hold them against one's own."""
+"""``zonelab adopt``: make a campaign of published measurements, to compare them with own ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GROUP = "users"
 SHIPPED = False
 HELP = """\
 Make a campaign of the kind "imported" from JSON files of fio (--output-format=json or json+), in
-folders of any layout. The files are stored unchanged, and their names are kept. Options that differ
-between the files of a folder are named, as are jobs that ended early.
+folders of any layout. The files and their names are stored unchanged. The command prints options
+that differ between the files of a folder, and the report lists jobs that ended early.
 
 fio records neither the I/O scheduler nor the drive, so you declare them. Patterns match paths below
 DIR, as in "*_none_*". Files with equal options are repetitions. `report` shows curves and published
@@ -32,7 +32,7 @@ examples:
     --overwrites '*_overwrite-*'
   zonelab report theirs
 
-exit: 0 stored, 2 a file or an option is wrong; nothing is written then"""
+exit: 0 stored, 2 a file or an option is wrong (nothing is written)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the files")
     parser.add_argument("--device", required=True, metavar="TEXT", help="model of the drive")
     parser.add_argument(
-        "--campaign", required=True, metavar="NAME", help="store them in ./results/NAME"
+        "--campaign", required=True, metavar="NAME", help="store the campaign in ./results/NAME"
     )
     add_repeatable(parser, "--skip", "PATTERN", "leave out the files that match; repeatable")
     add_repeatable(
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Store the campaign; print its folder on stdout, and what differs on stderr."""
+    """Store the campaign; print its folder on stdout, and options that differ on stderr."""
     check_name(arguments.campaign, RESULTS)
     device = " ".join(arguments.device.split())
     if not device:

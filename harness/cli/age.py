@@ -27,7 +27,7 @@ from harness.quantities import format_size
 from harness.store.codec import encode
 from harness.store.spec import Device
 
-SUMMARY = "precondition devices: purge it, write all of it, purge it again"
+SUMMARY = "precondition devices: purge them, write all of them, purge them again"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """\
@@ -38,15 +38,16 @@ run, before the first is written.
 examples:
   zonelab age nvme2n2                     purge only: reset every zone
   zonelab age nvme2n1                     conventional: discard or zero all of it, and read it back
-  zonelab age nvme2n2 --passes 2          write the capacity twice, with zones shuffled in pass 2
+  zonelab age nvme2n2 --passes 2          write it all twice, the second time with shuffled zones
   zonelab age nvme2n3 --passes 1 --keep   fill the rest of a drive and leave it full
   zonelab age nvme2n1p2 --passes 1 --keep the same for a partition
   zonelab age nvme2n2 nvme2n3 --passes 1  one after the other; all are checked first
   zonelab age nvme2n2 --show              show the last preconditioning
 
-The drive's health is checked before the first write, its temperature every 32 GiB. The state folder
-keeps a record, which becomes part of the manifest of each later run. A killed command leaves zones
-that are not empty: the next one is refused, and its hint has the consent to type (--erase).
+zonelab checks the drive's health before the first write, and its temperature every 32 GiB. The
+state folder keeps a record, which becomes part of the manifest of each later run. A killed command
+leaves zones that are not empty: zonelab refuses the next command, and the hint contains the consent
+to type (--erase).
 
 exit: 0 done, 2 the drive is unhealthy or too hot, 3 the guard refused"""
 
@@ -57,17 +58,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "device", nargs="+", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable"
     )
     parser.add_argument(
-        "--passes", type=int, default=0, metavar="N", help="times to write (default: 0)"
+        "--passes", type=int, default=0, metavar="N", help="times to write all of it (default: 0)"
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of data and zone order (default: 1)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of the data and of the order of zones (default: 1)",
     )
     parser.add_argument("--keep", action="store_true", help="do not purge after the last pass")
     parser.add_argument(
         "--show", action="store_true", help="show the last preconditioning, write nothing"
     )
     parser.add_argument(
-        "--unless-done", action="store_true", help="do nothing when the last one was the same"
+        "--unless-done", action="store_true", help="do nothing if the last one was the same"
     )
     add_erase(parser)
     add_state_dir(parser, "journal, lock and record")
@@ -104,7 +109,7 @@ def _precondition(
     names = ", ".join(device.path for device in due)
     with lock.exclusive(paths.lock, f"preconditioning of {names}"):
         guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
-        for device in due:  # a refusal of the second must not find the first one purged
+        for device in due:  # all of them first: if one is refused, no other is purged
             guard.require(device)
         for device in due:
             size = format_size(arguments.passes * device.capacity)

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sign",
         type=Path,
         metavar="KEY",
-        help="sign the root hash with this SSH key, by ssh-keygen; a public key means ssh-agent",
+        help="sign the root hash with this SSH key (ssh-keygen); for a public key, by ssh-agent",
     )
     parser.add_argument(
         "--no-report", action="store_true", help="leave the report out; readers can make it"
@@ -74,14 +74,14 @@ def execute(arguments: argparse.Namespace) -> int:
     """Copy the campaign into a staging folder and pack it.
 
     Raises:
-        UsageError: the output exists, or the campaign contains something that is no plain file.
+        UsageError: the output exists, or the campaign contains other things than plain files.
         RunFailed: a run's checksums are wrong; new checksums would hide the damage.
     """
     paths = find_campaign(arguments.campaign)
     _require_whole(paths)
     masks = identities.of_campaign(paths) if arguments.hash_identities else None
     if masks:
-        _require_no_word(paths, masks)
+        _require_no_words_masked(paths, masks)
     name = masks.name(load_plan(paths.plan).campaign) if masks else load_plan(paths.plan).campaign
     output = arguments.output or Path(f"{name}.tar.xz")
     if output.exists() or not output.parent.is_dir():
@@ -120,8 +120,8 @@ def stage(
             for run in rundir.completed(copy.runs(host)):
                 checksums.write(run)
         if copy.record.is_file():
-            _new_digest(copy)
-        _require_as_good(paths, copy)
+            _update_digests(copy)
+        _require_no_new_problems(paths, copy)
     plan = load_plan(copy.plan)
     for source in _configs(plan.study, plan.rigs):
         target = folder / "configs" / source.relative_to(CONFIGS)
@@ -148,7 +148,7 @@ def _require_whole(paths: CampaignPaths) -> None:
                 )
 
 
-def _require_no_word(paths: CampaignPaths, masks: identities.Masks) -> None:
+def _require_no_words_masked(paths: CampaignPaths, masks: identities.Masks) -> None:
     """Refuse to mask a name that is also a word of the study: a host can have the name of a level.
 
     Raises:
@@ -162,7 +162,7 @@ def _require_no_word(paths: CampaignPaths, masks: identities.Masks) -> None:
             raise _refused(f"the name of a host or drive is also a word of the study: {word!r}")
 
 
-def _require_as_good(paths: CampaignPaths, copy: CampaignPaths) -> None:
+def _require_no_new_problems(paths: CampaignPaths, copy: CampaignPaths) -> None:
     """Refuse a masked copy in which verify finds more problems than in the campaign.
 
     Raises:
@@ -208,7 +208,7 @@ def _masked(source: Path, target: Path, masks: identities.Masks) -> None:
         target.write_bytes(packed.pack(source.suffix, changed))
 
 
-def _new_digest(paths: CampaignPaths) -> None:
+def _update_digests(paths: CampaignPaths) -> None:
     """Update the digests of hosts and devices to the masked identities."""
     plan, record = load_plan(paths.plan), load_campaign(paths.record)
     digest = host_digest([(host.host, host.inspection) for host in plan.hosts])

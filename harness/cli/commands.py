@@ -40,7 +40,7 @@ def discover() -> dict[str, Command]:
 
 
 def find(name: str) -> Command | None:
-    """Return one command, or None when there is no such module or it is no command."""
+    """Return one command, or None if there is no such module or it is not a command."""
     if not name.isidentifier():
         return None
     try:

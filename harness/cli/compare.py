@@ -1,4 +1,4 @@
-"""``zonelab compare``: one side against another, with interval and verdict."""
+"""``zonelab compare``: compare two sides, with ratio, interval and verdict."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder, name under ./results, or archive of zonelab bundle",
     )
     parser.add_argument(
-        "--baseline", metavar="VALUE", help="compare with it (default: the study's)"
+        "--baseline", metavar="VALUE", help="value to compare with (default: the study's baseline)"
     )
     add_repeatable(
         parser,
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contrast",
         metavar="FACTOR",
-        help="level, cell, host, campaign or a factor (default: the study's; of several: campaign)",
+        help="level, cell, host, campaign or a factor (default: the study's; campaign for several)",
     )
     add_repeatable(
         parser, "--where", "FACTOR=VALUE", "only runs with this value of a factor; repeatable"
@@ -177,7 +177,7 @@ def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Names
 
 
 def _gate(comparison: Comparison, threshold: float) -> ExitCode:
-    """Print regressions of more than ``threshold`` percent. It fails if nothing was judged."""
+    """Print regressions of more than ``threshold`` percent; fail if no row could be judged."""
     regressions = comparison.regressions(threshold / 100)
     for row in regressions:
         stratum = f" ({row.stratum})" if row.stratum else ""
@@ -191,7 +191,7 @@ def _gate(comparison: Comparison, threshold: float) -> ExitCode:
     for name in comparison.absent:
         print(f"zonelab: {name}: {comparison.skipped[name]}", file=sys.stderr)
     if not comparison.any_judged:
-        print("zonelab: no row has a verdict: nothing is known to be no worse", file=sys.stderr)
+        print("zonelab: no row has a verdict, so a regression is not excluded", file=sys.stderr)
     blind = comparison.absent or not comparison.any_judged
     return ExitCode.RUNS_FAILED if blind else ExitCode.OK
 

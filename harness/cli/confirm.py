@@ -10,7 +10,7 @@ import os
 import sys
 
 INTERRUPTED = 130
-# As measured on two cores, beside other work and alone.
+# Measured on two cores, with and without other work on the machine.
 _STUDY_MINUTES = {"integration-levels": "60 to 140", "block-level": "20 to 30"}
 _TEST_MINUTES = "40 to 75 minutes on two cores"
 _COSTS = """\

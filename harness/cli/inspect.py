@@ -35,8 +35,8 @@ GROUP = "users"
 SHIPPED = True
 HELP = """\
 Show a zoned device, the guard's verdict, and the integration levels that can run on it, with a
-reason for each other level. Show the data that runs destroy, and the consent (--erase) that data of
-others needs. Nothing is written.
+reason for each other level. Show the data that runs destroy, and the consent (--erase) that is
+needed for data that zonelab did not write. Nothing is written.
 
 examples:
   zonelab inspect nvme0n2
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conventional",
         metavar="DEV[,DEV]",
-        help="conventional device for levels that need one; raw-conventional measures all",
+        help="conventional device for levels that need one; raw-conventional measures each",
     )
     parser.add_argument(
         "--remainder", metavar="DEV", help="other namespace or partition, filled or purged first"

@@ -30,7 +30,7 @@ from harness.quantities import format_size, parse_size
 from harness.store.codec import encode
 from harness.store.spec import Bytes, DeviceContents
 
-SUMMARY = "plan the namespaces of a drive from its own data, and create them"
+SUMMARY = "plan the namespaces of a drive and create them"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """\
@@ -44,7 +44,7 @@ examples:
 
 --apply DELETES ALL NAMESPACES OF THE DRIVE unless the layout is already the wanted one. It refuses
 while a namespace is in use or holds data that zonelab did not write. Without --apply the output
-has the text to type for such data (--erase).
+contains the text to type for such data (--erase).
 --format json prints {drive, layout, commands, contents, unfinished}.
 
 exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware refused a step
@@ -67,12 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cold", type=_size_or_rest, metavar="SIZE", help="second zoned namespace (default: none)"
     )
-    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="default: 4096")
+    parser.add_argument(
+        "--block-size", type=int, default=4096, metavar="B", help="logical block (default: 4096 B)"
+    )
     parser.add_argument(
         "--zone-capacity",
         type=_size,
         metavar="SIZE",
-        help="of this drive; needed when the drive has no zoned namespace",
+        help="writable bytes of a zone; needed if the drive has no zoned namespace",
     )
     parser.add_argument(
         "--cold-active",
@@ -83,7 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--apply", action="store_true", help="delete and create namespaces")
     parser.add_argument(
-        "--recreate", metavar="SERIAL", help="the drive whose namespaces may be deleted"
+        "--recreate",
+        metavar="SERIAL",
+        help="serial number of the drive whose namespaces may be deleted",
     )
     add_erase(parser)
     add_state_dir(parser, "journal, lock and progress")

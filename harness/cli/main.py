@@ -83,7 +83,7 @@ def _parser(prog: str, description: str, **more: Any) -> _Parser:
 
 
 def _general_parser() -> argparse.ArgumentParser:
-    """Return the parser of what comes before a command; its help lists the commands."""
+    """Return the parser of the options before a command; its help lists the commands."""
     usage = "zonelab [-h] [--version] COMMAND ..."
     parser = _parser("zonelab", DESCRIPTION, usage=usage, epilog=_overview())
     parser.add_argument("--version", action="version", version=f"zonelab {__version__}")

@@ -1,4 +1,4 @@
-"""``zonelab model``: drives in virtual time."""
+"""``zonelab model``: models of drives, which play jobs in virtual time."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _US = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add_format(actions.add_parser("list", help="models and what they are of"))
-    show = actions.add_parser("show", help="every number of a model with its origin")
-    validate = actions.add_parser("validate", help="errors against measured points, by curve")
+    add_format(actions.add_parser("list", help="list the models, with their drives"))
+    show = actions.add_parser("show", help="print every number of a model with its origin")
+    validate = actions.add_parser("validate", help="print each curve's error to measured points")
     run = actions.add_parser("run", help="play jobs")
-    fitting = actions.add_parser("fit", help="change the numbers marked fitted to meet points")
+    fitting = actions.add_parser("fit", help="adjust the numbers marked fitted to measured points")
     for action in (show, validate, run, fitting):
         action.add_argument("model", metavar="MODEL", help="name, or path of a .yml file")
     for action in (show, validate, run, fitting):
@@ -73,19 +73,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--job", action="append", required=True, metavar="JOB", help="name or path; repeatable"
     )
-    run.add_argument("--capacity", metavar="SIZE", help="scale a conventional drive, as 10848MiB")
+    run.add_argument(
+        "--capacity", metavar="SIZE", help="scale a conventional drive to this, e.g. 10848MiB"
+    )
     for action in (validate, fitting):
-        action.add_argument("--points", type=Path, metavar="FILE", help="CSV (default: published)")
+        action.add_argument(
+            "--points",
+            type=Path,
+            metavar="FILE",
+            help="CSV of measured points (default: published)",
+        )
         action.add_argument("--curves", metavar="NAME", help="set of curves (default: MODEL's)")
-    validate.add_argument("--each", action="store_true", help="a row for each point")
+    validate.add_argument("--each", action="store_true", help="print a row for each point")
     validate.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw model and points")
     validate.add_argument("--save", action="store_true", help="store the result beside MODEL")
     fitting.add_argument("--out", type=Path, required=True, metavar="FILE.yml")
     fitting.add_argument(
-        "--parameter", action="append", metavar="NAME", help="(default: all numbers marked fitted)"
+        "--parameter",
+        action="append",
+        metavar="NAME",
+        help="number to adjust; repeatable (default: all numbers marked fitted)",
     )
     add_repeatable(fitting, "--leave-out", "CURVE", "fit without this curve")
-    fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
+    fitting.add_argument(
+        "--rounds", type=int, default=4, metavar="N", help="rounds of the search (default: 4)"
+    )
     model_devices.add_arguments(actions)
     guidelines = model_guidelines.add_arguments(actions)
     for action in (validate, run, fitting, guidelines):
@@ -280,7 +292,9 @@ def _fit(arguments: argparse.Namespace) -> int:
             raise UsageError(f"there is no curve {curve!r}", hint=f"{', '.join(curves.curves)}")
     chosen = arguments.parameter or fit.parameters(model)
     if not chosen:
-        raise UsageError(f"model {model.name} has no number marked fitted", hint="see model show")
+        raise UsageError(
+            f"model {model.name} has no number marked fitted", hint="see: zonelab model show"
+        )
     source = f"fit to {arguments.points or curves.points}"
     result = fit.fit(
         model,

@@ -30,19 +30,19 @@ def add_arguments(actions: Any) -> None:
     up = actions.add_parser("up", help="serve a model as a block device (root, Linux >= 6.6)")
     up.add_argument("model", metavar="MODEL")
     up.add_argument("--dilation", type=int, default=1, metavar="K", help="K times slower")
-    up.add_argument("--contents", metavar="FOLDER", help="data in a file (default: in memory)")
-    up.add_argument("--unvalidated", action="store_true", help="accept a model whose core fails")
+    up.add_argument("--contents", metavar="FOLDER", help="store data here (default: in memory)")
+    up.add_argument("--unvalidated", action="store_true", help="accept failing core curves")
     export = actions.add_parser("export", help="write a model as JSON, for zlfs://model:FILE.json")
     export.add_argument("model", metavar="MODEL")
     export.add_argument("--out", type=Path, metavar="FILE.json", help="default: print it")
     for action in (up, export):
         action.add_argument(
-            "--capacity", metavar="SIZE", help="of all zones, as 8GiB (default: MODEL's)"
+            "--capacity", metavar="SIZE", help="of all zones, e.g. 8GiB (default: MODEL's)"
         )
-        add_repeatable(action, "--set", "FIELD=VALUE", "as zones.size=8MiB")
-    down = actions.add_parser("down", help="remove such a device and its data")
+        add_repeatable(action, "--set", "FIELD=VALUE", "replace a number, e.g. zones.size=8MiB")
+    down = actions.add_parser("down", help="remove a modelled device and its data")
     down.add_argument("device", metavar="DEVICE")
-    devices = actions.add_parser("devices", help="the devices that are up")
+    devices = actions.add_parser("devices", help="list the modelled devices that are up")
     for action in (up, devices):
         add_format(action)
 
@@ -58,7 +58,7 @@ def _up(arguments: argparse.Namespace) -> int:
     if not core.startswith("passes") and not arguments.unvalidated:
         raise ConfigError(
             f"model {model.name} with these numbers: core {core}",
-            hint="add --unvalidated; its times are results of no drive",
+            hint="add --unvalidated to serve it; its times then describe no drive",
             code="model",
         )
     options = [f"--dilation={arguments.dilation}"]
@@ -73,7 +73,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _launcher() -> Sequence[str]:
-    """Return the command that gives a server its own systemd unit, so that a log-out spares it."""
+    """Return the command that puts a server into its own systemd scope: it survives a log-out."""
     if os.geteuid() != 0 or not scopes.booted():
         return ()
     return (*scopes.start(f"zonelab-model-{os.getpid()}.scope"), "--")
@@ -110,7 +110,7 @@ def _down(arguments: argparse.Namespace) -> int:
     device = arguments.device.removeprefix("/dev/")
     report = observed.report(device, observed.FOLDER)
     if report is None or observed.served(device, observed.FOLDER) is None:
-        raise UsageError(f"{device} is served by no zoneblk", hint="zonelab model devices")
+        raise UsageError(f"no zoneblk serves {device}", hint="zonelab model devices")
     if f"/dev/{device}" in Sysfs().nvme_targets():
         raise GuardRefused(
             f"{device} is exported by the NVMe target", hint="nvmetcli clear", code="exported"

@@ -1,4 +1,4 @@
-"""``zonelab model guidelines``: guidelines of block-level studies, held against models."""
+"""``zonelab model guidelines``: compare guidelines of block-level studies with models."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def add_arguments(actions: Any) -> argparse.ArgumentParser:
         "model", nargs="+", metavar="MODEL", help="one with zones, a conventional one, or both"
     )
     action.add_argument(
-        "--study", default=_STUDY, metavar="NAME", help=f"with a workload of fio (default {_STUDY})"
+        "--study", default=_STUDY, metavar="NAME", help=f"study of fio (default: {_STUDY})"
     )
-    action.add_argument("--each", action="store_true", help="a row for each point")
+    action.add_argument("--each", action="store_true", help="print a row for each point")
     add_format(action)
     parser: argparse.ArgumentParser = action
     return parser
@@ -61,7 +61,10 @@ def _guidelines(arguments: argparse.Namespace) -> int:
         points += swept.points
         if swept.left_out:
             names = ", ".join(swept.left_out)
-            print(f"left out: {names}: writes of one zone wait for each other", file=sys.stderr)
+            print(
+                f"left out: {names}: the model plays one write to a zone at a time",
+                file=sys.stderr,
+            )
     if arguments.each:
         print_records([*_points(points)], arguments.format)
         return ExitCode.OK

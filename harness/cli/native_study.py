@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from harness.plan.study_models import Study
 
 HOST = "native"
-# Of the checkout: programs of `make build/native-release`, and the runner's state.
+# Folders of the checkout: programs of `make build/native-release`, and the runner's state.
 PROGRAMS = Path("build/native-installed/bin")
 STATE = Path("build/native")
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder below is the user's own
-# Between two settings of one text, as roles/plan splits them.
+# The blanks between two settings of one string; roles/plan splits it in the same way.
 _SETTING = re.compile(r" +(?=[A-Za-z0-9_.]+=)")
 # Memory that the load and the rest of the machine need beside the contents of a drive.
 _SPARE_MEMORY = 2 << 30
@@ -146,19 +146,22 @@ def show(campaign: Path, slower: Path | None = None) -> int:
 
 
 def _planned_folder(campaign: CampaignPaths) -> Path | None:
-    """Return where the drives of a campaign are that goes on; they are not the same elsewhere."""
+    """Return the folder of a planned campaign's drives; null for a new campaign.
+
+    The identity of a drive contains its folder, so a campaign must go on with the same one.
+    """
     if not campaign.plan.is_file():
         return None
     return Path(load_plan(campaign.plan).hosts[0].inspection.device.path).parent
 
 
 def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
-    """Return where the contents go: memory if they fit, else the checkout's disk.
+    """Return the folder for the contents of drives: in memory if they fit, else in the checkout.
 
     Runs take the drives in turn, so the largest one must fit.
 
     Raises:
-        HostError: it fits neither into memory nor on the disk.
+        HostError: the largest drive fits neither into memory nor on the disk.
     """
     from harness.rig import prerequisites  # noqa: PLC0415 - pydantic, only when used
 
@@ -171,7 +174,7 @@ def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
         return STATE.absolute() / "drives"
     raise HostError(
         f"a drive of {needed} B fits neither into memory nor on the disk of {Path.cwd()}",
-        hint="name a smaller one: DEVICE=model:NAME?capacity=8GiB",
+        hint="name a smaller drive: DEVICE=model:NAME?capacity=8GiB",
         code="no-room",
     )
 
@@ -196,7 +199,7 @@ def _inspection(devices: Sequence[Device]) -> Inspection:
     """Return the drives and which levels can use them, as ``zonelab inspect`` does for devices.
 
     Raises:
-        HostError: a program is missing, so that no level can.
+        HostError: a program is missing, so no level can use them.
     """
     host = NativeHost(devices)
     first, *others = devices
@@ -230,7 +233,7 @@ def _inspection(devices: Sequence[Device]) -> Inspection:
 def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     """Execute the missing runs of the campaign's plan.
 
-    Two studies may keep their drives in different folders, but they share the runner's.
+    Two studies may keep their drives in different folders, but they share the runner's folder.
 
     Raises:
         ZonelabError: as for ``execute_plan``, or another study uses the runner's folder.

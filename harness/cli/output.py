@@ -28,7 +28,7 @@ def say_on_stderr(line: str) -> None:
 def add_repeatable(
     parser: argparse.ArgumentParser, option: str, metavar: str, text: str, **more: Any
 ) -> None:
-    """Declare an option whose value is the list of all that are given."""
+    """Declare an option that can be repeated; its value is the list of all given values."""
     parser.add_argument(option, action="append", default=[], metavar=metavar, help=text, **more)
 
 
@@ -38,8 +38,8 @@ def add_slower(parser: argparse.ArgumentParser) -> None:
         parser,
         "--slower",
         "CAMPAIGN",
-        "the same study on modelled drives with twice the dilation: times get verdicts where "
-        "both agree; repeatable",
+        "campaign of the same study on modelled drives with twice the dilation: times get verdicts "
+        "where both campaigns agree; repeatable",
     )
 
 
@@ -102,7 +102,7 @@ def add_state_dir(parser: argparse.ArgumentParser, content: str) -> None:
         type=Path,
         default=STATE,
         metavar="DIR",
-        help=f"{content} (default: %(default)s)",
+        help=f"folder of {content} (default: %(default)s)",
     )
 
 

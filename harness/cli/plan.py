@@ -35,8 +35,9 @@ examples:
   zonelab plan integration-levels --inspection lab1=lab1.json --repetitions find:2% --check
 
 The output ends with the smallest differences that the study can find. They are estimated from the
-runs of --earlier, or of the README's campaign or the shipped example if it has the same question.
---repetitions find:2% plans as many as every claim needs to show 2 %, at least the study's.
+runs of the campaign that --earlier names. Without --earlier these are the README's campaign or the
+shipped example, if it has the same question. --repetitions find:2% plans enough repetitions for
+every claim to show a difference of 2 %, at least the study's number.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -84,9 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remainder-full",
         action="store_true",
-        help="the remainder of the inspection is filled before the runs; counts as wear",
+        help="count the fill of the inspection's remainder before the runs as wear",
     )
-    parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
+    parser.add_argument("--campaign", metavar="NAME", help="name (default: <study>-<date>)")
     parser.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )
@@ -106,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--earlier",
         metavar="CAMPAIGN",
-        help="folder or archive whose runs' spread gives the power (default: one that is shipped)",
+        help="campaign whose spread of runs gives the power (default: one that is shipped)",
     )
     parser.add_argument(
         "--effect",

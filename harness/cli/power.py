@@ -47,7 +47,7 @@ def wanted(arguments: argparse.Namespace) -> Asked:
     """Read ``--repetitions N|find:PCT`` and ``--effect PCT``.
 
     Raises:
-        UsageError: one of them is neither.
+        UsageError: a value has another form.
     """
     if not 0 < arguments.effect < math.inf:
         raise UsageError(
@@ -86,11 +86,11 @@ def _unreadable(text: str) -> UsageError:
 def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
     """Return the repetitions with which every claim shows ``effect``, at least ``planned``.
 
-    Claims for which no practical number is enough do not count: the plan's forecast names them. A
-    study without claims needs as many as its metrics.
+    Claims for which no practical number is enough do not count: the plan's forecast names them. In
+    a study without claims, every metric counts instead.
 
     Raises:
-        UsageError: no earlier campaign has the spread.
+        UsageError: no earlier campaign shows the spread of its runs.
     """
     from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
     from harness.plan.study_models import MOST_REPETITIONS  # noqa: PLC0415
@@ -100,8 +100,8 @@ def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
     spreads = tuple(one for one in spreads if not claimed or (one.metric, one.level) in claimed)
     if not spreads:
         raise UsageError(
-            f"{earlier or 'no shipped campaign'} has no spread of this study's "
-            f"{'claims' if claimed else 'metrics'}",
+            f"cannot estimate the spread of this study's {'claims' if claimed else 'metrics'} from "
+            f"{earlier or 'a shipped campaign'}",
             hint="name a campaign of the study with --earlier, or give a number of --repetitions",
             code="repetitions",
         )
@@ -118,7 +118,10 @@ def lines(plan: Plan, effect: float, repetitions: int, earlier: str | None) -> l
     found = forecast.forecast(spreads, repetitions, effect)
     text = forecast.lines(found, name, repetitions, effect, longest / max(1, repetitions))
     if not text and earlier:
-        return [f"{earlier} has no spread of these metrics and levels: the power is unknown"]
+        return [
+            f"the spread of these metrics and levels cannot be estimated from {earlier}: the power "
+            "is unknown"
+        ]
     return text
 
 

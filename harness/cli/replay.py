@@ -52,7 +52,7 @@ _MIB = 2**20
 _GEOMETRY = {
     "zone_capacity": "bytes of a zone, for example 64MiB",
     "zones": "number of zones",
-    "max_active": "limit of active zones, of the drive or of zlfs alone; 0: no limit",
+    "max_active": "limit of active zones, set by the drive or by an option of zlfs; 0: no limit",
 }
 _OPTIONS = {
     **_GEOMETRY,
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Play the grid, store and print it; 4 when a recorded setting misses the recorded ledger."""
+    """Play the grid, store and print it; 4 if a recorded setting gives another ledger."""
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is less than 1", hint="--jobs 2")
     if arguments.campaign is not None:

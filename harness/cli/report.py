@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report), or of tex",
+        help="folder of the page (default: CAMPAIGN/report, or ./CAMPAIGN-report for an archive), "
+        "or of the tex files",
     )
     add_slower(parser)
     add_different_code(parser)

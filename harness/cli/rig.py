@@ -22,12 +22,12 @@ SUMMARY = "build, boot and stop rigs: virtual machines with zoned drives"
 GROUP = "users"
 SHIPPED = False
 HELP = """Build, boot and stop a rig: a virtual machine (QEMU) with a stock Debian kernel. Its
-drives are emulated NVMe ZNS namespaces, or modelled.
+drives are emulated NVMe ZNS namespaces, or modelled drives.
 
 examples:
   zonelab rig up            boot the NVMe rig (builds its image first) and show how to reach it
   zonelab rig exec nvme -- ansible-playbook site.yml    boot, run, always stop
-  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01    the same twice, to the bit?
+  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01    run it twice, compare all bits
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
@@ -93,7 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         sub = commands.add_parser(name, help=summary, description=summary)
         sub.add_argument("rig", metavar="NAME", help="rig")
-        sub.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="and arguments")
+        sub.add_argument(
+            "words", metavar="COMMAND", nargs=argparse.REMAINDER, help="with arguments"
+        )
 
 
 def execute(arguments: argparse.Namespace) -> int:

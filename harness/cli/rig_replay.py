@@ -1,4 +1,4 @@
-"""``zonelab rig replay``: a run of a timed rig again, and whether it repeats to the bit."""
+"""``zonelab rig replay``: execute a run of a timed rig again, and check that it repeats exactly."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.rig.replay.planned import PlannedRun
 from harness.rig.talk import Talk
 from harness.store.rundir import load_result
 
-_HELP = """Execute one run of a timed rig again, alone, in a machine without network and disks.
-Nothing in it depends on the time of this host. So two replays of a run must have the same files,
-to the bit, whatever else this host does.
+_HELP = """Execute one run of a timed rig again, without the other runs of its campaign, in a
+machine without network and disks. Nothing in it depends on the time of this host. So two replays of
+a run must have the same files, to the bit, whatever else this host does.
 
-Prints "identical", or the first difference. Without an earlier replay of this run, with this
-checkout and image, the run is replayed twice. The recorded run is shown for information: it
-followed other runs on the same machine.
+Prints "identical", or the first difference. If there is no earlier replay of this run with this
+checkout and image, the run is replayed twice. Numbers of the recorded run are shown for
+information. They may differ, because other runs preceded it on its machine.
 
 examples:
   zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01
-  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01 --once    the second one later
+  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01 --once    repeat it another time
 
 exit: 0 identical, or a first replay with --once; 2 the run cannot be replayed; 4 different, or
 the replay failed"""
@@ -44,12 +44,12 @@ def add_arguments(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sub.add_argument("run", metavar="RUN", type=Path, help="results/CAMPAIGN/hosts/HOST/runs/RUN")
-    sub.add_argument("--once", action="store_true", help="replay once, although it is the first")
+    sub.add_argument("--once", action="store_true", help="replay once, even the first time")
     sub.add_argument(
         "--out",
         type=Path,
         metavar="FOLDER",
-        help="of this run's replays (default: build/replays/CAMPAIGN/HOST/RUN)",
+        help="folder of this run's replays (default: build/replays/CAMPAIGN/HOST/RUN)",
     )
     sub.add_argument("--format", choices=("table", "json"), default="table", help="of the output")
 

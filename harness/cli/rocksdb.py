@@ -50,10 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     plugin.add_argument("plugin", metavar="NAME=FOLDER")
     plugin.add_argument("--into", type=Path, required=True, metavar="FOLDER")
-    plugin.add_argument("--source", type=Path, metavar="TREE", help="default: db_bench's own")
+    plugin.add_argument("--source", type=Path, metavar="TREE", help="default: db_bench's source")
     plugin.add_argument("--program-path", type=Path, metavar="DB_BENCH")
     plugin.add_argument("--cxxflags", default="", metavar="FLAGS")
-    plugin.add_argument("--jobs", type=int, default=0, help="compilers; 0: one per processor")
+    plugin.add_argument(
+        "--jobs", type=int, default=0, help="compilers at once; 0: one per processor"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

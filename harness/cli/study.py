@@ -50,7 +50,7 @@ folder.
 exit: 0 ok, 2 set-up or playbook failed, 4 runs failed or are invalid, 130 interrupted"""
 
 _GOOD = {Status.OK.value, Status.SKIPPED.value}
-# What ansible-playbook returns when a task failed; it does when runs failed, after the report.
+# What ansible-playbook returns when a task failed. If runs failed, its last task fails.
 _PLAY_FAILED = 2
 _GOES_ON = (ExitCode.OK, _PLAY_FAILED, ExitCode.RUNS_FAILED)
 
@@ -83,13 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="settings",
         metavar="FIELD=VALUE",
-        help="replace a field of the study; repeatable; several are separated by spaces",
+        help="replace a field of the study; repeatable; separate several fields with spaces",
     )
     parser.add_argument(
         "--retry", default="", metavar="A,B", help="repeat runs with these statuses"
     )
     parser.add_argument(
-        "--bytes-only", action="store_true", help="on modelled drives: do not check times"
+        "--bytes-only", action="store_true", help="on modelled drives: no second campaign for times"
     )
     parser.add_argument("--yes", action="store_true", help="do not announce, do not ask")
 
@@ -145,7 +145,8 @@ def _campaign(arguments: argparse.Namespace) -> str:
 def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[int, bool]:
     """Run a campaign on its rigs, one after the other.
 
-    A campaign on one rig may have several hosts. In ``parts``, each rig has one, with its levels.
+    With ``parts``, each rig is one host, which runs its own levels of the study. Otherwise the only
+    rig may have several hosts.
 
     Returns:
         The exit code, and whether a report was written.
@@ -176,7 +177,7 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
     if not slower:
         return ExitCode.OK
-    # A repetition is a block, which one machine runs. More machines run more in the same time.
+    # One machine runs a block, which is one repetition. Several machines run blocks in parallel.
     given = variables["repetitions"]
     planned = int(given) if given.isdigit() else study.repetitions
     repetitions = min(planned, max(rig.hosts for rig in slower))

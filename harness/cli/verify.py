@@ -94,7 +94,7 @@ def problems(campaign: CampaignPaths) -> tuple[list[str], list[str]]:
     try:
         from harness.cli import verify_plan  # noqa: PLC0415 - not in the runner
     except ImportError:
-        return found, [*notes, "the plan is not derived again: the planner is not here"]
+        return found, [*notes, "the plan is not derived again: the planner is not installed"]
     return [*found, *verify_plan.problems(campaign)], [*notes, *verify_plan.notes(campaign)]
 
 
@@ -121,7 +121,7 @@ def _claims(campaign: CampaignPaths, arguments: argparse.Namespace) -> ExitCode:
         from harness.cli.verify_claims import print_outcomes  # noqa: PLC0415 - not in the runner
     except ModuleNotFoundError as error:
         raise HostError(
-            f"--claims needs {error.name}, which is not here",
+            f"--claims needs {error.name}, which is not installed",
             hint="run it from a checkout: make setup, then .venv/bin/zonelab",
             code="module-missing",
         ) from error

@@ -7,7 +7,7 @@ from harness.store.campaign import CampaignPaths, load_plan
 
 
 def problems(campaign: CampaignPaths) -> list[str]:
-    """Return one line per difference between the plan and the study in it."""
+    """Return one line per difference between the plan and the study that it contains."""
     return derived_again.problems(campaign)
 
 

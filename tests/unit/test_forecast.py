@@ -173,10 +173,10 @@ def test_repetitions_are_a_number_or_a_difference(planner: Planner, text: str) -
 def test_a_difference_needs_an_earlier_campaign(planner: Planner, tmp_path: Path) -> None:
     other = write_campaign(tmp_path / "other", levels=("f2fs", "other"), series=False)
     words = ("integration-levels", "--repetitions", "find:2%")
-    assert "has no spread of this study's claims" in planner.refused(
+    assert "cannot estimate the spread of this study's claims" in planner.refused(
         *words, "--earlier", str(other)
     )
-    assert "no shipped campaign" in planner.refused(*words, "--set", "question=Another one?")
+    assert "from a shipped campaign" in planner.refused(*words, "--set", "question=Another one?")
 
 
 def test_sides_of_different_size_find_what_they_need() -> None:

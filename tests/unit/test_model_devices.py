@@ -183,6 +183,6 @@ def test_down_of_a_device_that_zoneblk_does_not_serve(
     stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["model", "down", "ublkb0"]) == ExitCode.USAGE
-    assert "served by no zoneblk" in capsys.readouterr().err
+    assert "no zoneblk serves" in capsys.readouterr().err
     assert main(["model", "devices", "--format", "json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out) == []
