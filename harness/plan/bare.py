@@ -63,7 +63,7 @@ def check_level(level: str, workload: AnyWorkload) -> None:
 
 
 def device_of(level: str, inspection: Inspection) -> Device:
-    """Return the device that a level uses: the zoned one, or the companion of a bare level."""
+    """Return the zoned device, or the conventional device if the level measures that one."""
     bare = levels.LEVELS[level].measures_conventional
     return inspection.conventional if bare and inspection.conventional else inspection.device
 
@@ -88,10 +88,10 @@ def with_factors(study: Study, workload: BareWorkload, factors: Mapping[str, Fla
 
 
 def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work:
-    """Size the value of a program's field for a device.
+    """Size the work in a program's field (``value``) for a device.
 
     Raises:
-        ConfigError: the device does not suit it.
+        ConfigError: the work cannot run on the device.
     """
     planned = program.plan_bare(value, device)
     if isinstance(value, Fio):

@@ -84,7 +84,7 @@ def cells_of(
 
 
 def _twin(study: Study, cells: Sequence[Cell], inspection: Inspection) -> list[Cell]:
-    """Return the first cell of the baseline that can run, once more; none if no cell can run."""
+    """Return a copy of the baseline's first cell that can run; empty if none can run."""
     for cell in cells:
         template = cell.template
         value = cell.factors.get(study.contrast, cell.level.label)
@@ -230,10 +230,10 @@ def _work(
 def _infeasible(
     study: Study, workload: Workload, derived: Derived, device: Device, *, level: str | None
 ) -> Reason | None:
-    """Return why a cell cannot hold the data, if the study varies what its room depends on.
+    """Return why a cell cannot hold the data, if a factor of the study changes its room.
 
     Raises:
-        ConfigError: the data does not fit, and no factor of the study trades room.
+        ConfigError: the data does not fit, and no factor of the study changes the room.
     """
     try:
         check_fits(workload, device, derived)

@@ -20,7 +20,7 @@ CurveName = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
 class Case(Model):
-    """A job for some x, or for all others; where its result is read."""
+    """A job for some x, or for all other x, and the client and command whose result counts."""
 
     x: tuple[float, ...] | None = None
     client: Name | None = None
@@ -33,7 +33,7 @@ class Curve(Model):
 
     ``known_misses`` names core statistics whose mean error is too large, with the reason.
 
-    A case without ``client`` reads the bytes on the medium for each byte of the host.
+    The result of a case without ``client`` is bytes written to the medium per byte of the host.
     """
 
     physics: str
@@ -52,7 +52,9 @@ class Curve(Model):
     def _misses_are_core(self) -> Curve:
         for name in self.known_misses:
             if self.statistics.get(name) != "core":
-                raise FieldError(f"known miss {name} is no core statistic", hint="see statistics")
+                raise FieldError(
+                    f"known miss {name} is not a core statistic", hint="name one of statistics"
+                )
         return self
 
     def case(self, x: float) -> Case | None:

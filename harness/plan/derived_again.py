@@ -1,7 +1,7 @@
-"""Derives a stored plan again from the study inside it, for ``zonelab verify``.
+"""Derive a stored plan again from the study inside it, for ``zonelab verify``.
 
-A changed seed, flag, claim or baseline and a removed run differ from what the study gives. Other
-code can derive other sizes from the same study: such differences are notes.
+This finds a changed seed, flag, claim or baseline, and a removed run. Another release can derive
+other sizes from the same study, so these differences are only notes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.store.spec import HostPlan, Plan, RunSpec
 
 # Fields of a plan that the study alone decides.
 _OF_STUDY = ("study", "question", "study_digest", "baseline", "contrast", "claims", "metrics")
-# What a run is, whatever release sized it.
+# Fields of a run that are the same in every release.
 _IDENTITY = ("cell", "level", "factors", "level_options", "repetition", "block", "position", "seed")
 
 
@@ -34,7 +34,7 @@ def problems(paths: CampaignPaths) -> list[str]:
 
 
 def of_plan(plan: Plan) -> list[str]:
-    """Return one line per difference between a plan and the study in it; none without a study."""
+    """Return one line per difference between a plan and the study in it; [] without a study."""
     if plan.definition is None:
         return []
     try:
@@ -79,14 +79,14 @@ def _of_other_code(plan: Plan) -> Iterator[str]:
 
 
 def _same_code(plan: Plan, host: HostPlan) -> bool:
-    """Whether this code planned the runs of a host; plans without its digest have a release."""
+    """Whether this code planned the runs of a host; old plans only record the release."""
     if host.source is None:
         return plan.zonelab_version == __version__
     return host.source == code.planner()
 
 
 def study_digest(plan: Plan) -> str | None:
-    """Return the digest of the study inside a plan and of its devices; null without a study."""
+    """Return the digest of the study inside a plan and its devices; null without a study."""
     if plan.definition is None:
         return None
     study, workload = _models(plan.definition)
@@ -123,7 +123,7 @@ def _problems(plan: Plan, study: Study, workload: AnyWorkload) -> Iterator[str]:
 
 
 def _expanded(plan: Plan, study: Study, workload: AnyWorkload) -> list[Plan]:
-    """Return the plans that the study gives: of each rig, or of all hosts."""
+    """Return the plans that the study gives: one for each rig, or one for all hosts."""
     hosts = [(host.host, host.inspection) for host in plan.hosts]
     if not plan.rigs:
         return [expand(study, workload, hosts, plan.campaign)]
@@ -143,7 +143,7 @@ def _host(stored: HostPlan, derived: HostPlan, *, same_code: bool) -> Iterator[s
     names = [run.run for run in stored.runs]
     wanted = [run.run for run in derived.runs]
     yield from (
-        f"{where}: {name}: the study has this run, the plan has not"
+        f"{where}: {name}: the study has this run, the plan does not"
         for name in _without(wanted, names)
     )
     yield from (f"{where}: {name}: the study has no such run" for name in _without(names, wanted))

@@ -1,6 +1,6 @@
-"""Device of a cell: the one with the cell's zone size; each conventional one of a bare level.
+"""Device of a cell: the one with the cell's zone size, or each one that a bare level measures.
 
-All devices of such a study have equal capacity, so that only the geometry differs.
+Devices of different zone size have equal capacity, so that only the geometry differs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def zone_sizes(study: Study) -> list[int]:
 
 
 def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
-    """Return the inspection with the device, and its levels, that has the cell's zone size.
+    """Return the inspection of the device with the cell's zone size, and of its levels.
 
     Raises:
         ConfigError: no named device has zones of this size.
@@ -55,7 +55,7 @@ def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
 def side_by_side(
     level: LevelEntry, inspection: Inspection
 ) -> Iterator[tuple[LevelEntry, Inspection]]:
-    """Yield a level for each conventional device that it measures; the second is variant 2.
+    """Yield a level for each conventional device that it measures; the second has variant ``2``.
 
     Raises:
         GuardRefused: a device must not be overwritten.

@@ -45,17 +45,18 @@ def load_curves(named: str) -> CurveSet:
 
 
 def scaled(model: DriveModel, capacity: int) -> DriveModel:
-    """Return a conventional drive of another capacity, in bytes, that collects in the same way.
+    """Return a conventional drive scaled to a capacity in bytes, with the same garbage collection.
 
-    Superblocks shrink with the drive, so their number stays. Erases shrink with the blocks.
+    Superblocks shrink with the drive, so their number stays. Erase times shrink with them.
 
     Raises:
-        ConfigError: the drive has no conventional namespace, or the capacity no whole map units.
+        ConfigError: the drive has no conventional namespace, or the capacity is not a whole number
+            of map units.
     """
     ftl, flash = conventional(model), model.flash
     if capacity <= 0 or capacity % size(ftl.map_unit.value):
         raise ConfigError(
-            f"{capacity} B are no whole number of map units of {ftl.map_unit.value}",
+            f"{capacity} B is not a whole number of map units of {ftl.map_unit.value}",
             hint="write a multiple of the map unit",
             code="model",
         )
@@ -81,7 +82,7 @@ def conventional(model: DriveModel) -> Ftl:
     if model.ftl is None:
         raise ConfigError(
             f"model {model.name} has no conventional namespace",
-            hint="name a model with ftl, as conventional-7op",
+            hint="name a model with ftl, such as conventional-7op",
             code="model",
         )
     return model.ftl
@@ -91,7 +92,7 @@ def resized(model: DriveModel, capacity: int) -> DriveModel:
     """Return a drive of another capacity, in bytes: fewer or more whole zones, or as ``scaled``.
 
     Raises:
-        ConfigError: there is less than a zone, or see ``scaled``.
+        ConfigError: the capacity is less than a zone, or as for ``scaled``.
     """
     zones = model.zones
     if zones is None:
@@ -100,7 +101,7 @@ def resized(model: DriveModel, capacity: int) -> DriveModel:
     if count == 0:
         raise ConfigError(
             f"--capacity {capacity} B is less than a zone of {zones.capacity.value}",
-            hint="name a larger one, or a model with smaller zones",
+            hint="name a larger capacity, or a model with smaller zones",
             code="model",
         )
     limits = {"max_open": zones.max_open.value, "max_active": zones.max_active.value}
@@ -111,7 +112,7 @@ def resized(model: DriveModel, capacity: int) -> DriveModel:
 
 
 def changed(model: DriveModel, assignments: Sequence[str]) -> DriveModel:
-    """Return the model with other numbers, each as ``zones.size=8MiB``.
+    """Return the model with changed numbers; an assignment is ``zones.size=8MiB``.
 
     Raises:
         ConfigError: an assignment names no number of the model, or the model refuses its value.
@@ -123,7 +124,7 @@ def changed(model: DriveModel, assignments: Sequence[str]) -> DriveModel:
         numbers = data.get(group)
         if not isinstance(numbers, dict) or field not in numbers:
             raise ConfigError(
-                f"{assignment!r} sets no number of model {model.name}",
+                f"{assignment!r} does not set a number of model {model.name}",
                 hint="write group.field=value; zonelab model show has the names",
                 code="model",
             )
@@ -156,7 +157,7 @@ def core_values(model: DriveModel) -> dict[str, Any]:
 def served_name(model: DriveModel) -> str:
     """Return the name under which zoneblk serves a model: the model's, and a digest of its input.
 
-    As ``NameOf`` in harness/native/zoneblk/status.cc, which keeps the order of the fields.
+    ``NameOf`` in harness/native/zoneblk/status.cc gives the same name. The order of fields matters.
     """
     text = json.dumps(program_input(model), separators=(",", ":"), ensure_ascii=False)
     return f"{model.name}-{fnv1a(text.encode()) >> 32:08x}"

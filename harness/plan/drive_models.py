@@ -209,12 +209,12 @@ def _check_stripes(flash: Flash, zones: Zones) -> None:
         if part == 0 or whole % part:
             raise FieldError(
                 f"zones.{name} {part} does not divide flash.{name} {whole}",
-                hint="groups of dies have one size",
+                hint="all groups of dies have the same size",
             )
     stripe = zones.channels.value * zones.ways.value * size(flash.program_unit.value)
     capacity = size(zones.capacity.value)
     if stripe == 0 or capacity == 0 or capacity % stripe:
         raise FieldError(
-            f"zones.capacity {zones.capacity.value} is no whole number of stripes of {stripe} B",
+            f"zones.capacity {zones.capacity.value} is not a whole number of stripes of {stripe} B",
             hint="a stripe is zones.channels x zones.ways x flash.program_unit",
         )

@@ -97,7 +97,7 @@ def newest(known: int, what: str) -> Callable[[int], int]:
                 hint=f"a newer zonelab wrote this {what}: use that release",
             )
         if version < 1:
-            raise FieldError(f"{version} is no version", hint=f"write {known}")
+            raise FieldError(f"{version} is not a version", hint=f"write {known}")
         return version
 
     return check

@@ -58,7 +58,7 @@ def wear(plan: Plan, rated: Bytes | None, before: Conditioning) -> list[Wear]:
     ``rated`` holds for each drive. A conventional device of another drive has its own line.
 
     Raises:
-        ConfigError: the remainder shall be filled, and an inspection has none (code ``remainder``).
+        ConfigError: the remainder is to be filled, but an inspection has none (code ``remainder``).
     """
     found = []
     for host in plan.hosts:

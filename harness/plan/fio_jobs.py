@@ -1,4 +1,4 @@
-"""Jobs of the model's job language, as far as fio can play them."""
+"""Translation of jobs in the model's job language to jobs that fio can play."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def translated(job: Job) -> dict[str, Any]:
 
 
 def _zoned(job: Job, client: Client) -> bool:
-    """Return a client's namespace; without one, as its places or the job's state have it."""
+    """Whether a client uses the zoned namespace; else its zones, its range or the job decide."""
     if client.namespace is not None:
         return client.namespace == "zoned"
     if client.zones is not None or client.range is not None:
@@ -62,7 +62,7 @@ def _client(job: Job, client: Client) -> dict[str, Any]:
     if zoned and 0 < reads < ALL:
         raise _refused(job, f"client {client.name} reads and writes zones: make it two clients")
     if client.size is None or client.refill is not None:
-        raise _refused(job, f"client {client.name} has no size, or a refill")
+        raise _refused(job, f"client {client.name} has no size, or has a refill")
     block = size(client.size)
     if client.commands is not None:
         commands = client.commands * block
@@ -103,7 +103,7 @@ def _reads(job: Job, client: Client) -> int:
         raise _refused(job, f"client {client.name} has commands besides read and write")
     share = ALL * mix.get("read", 0) / sum(mix.values())
     if share != int(share):
-        raise _refused(job, f"client {client.name} has {share:g} % of reads, no whole number")
+        raise _refused(job, f"client {client.name} has {share:g} % of reads, not a whole number")
     return int(share)
 
 

@@ -127,5 +127,5 @@ class Job(Model):
 def _check_range(zones: ZoneRange | None) -> None:
     if zones is not None and zones[0] >= zones[1]:
         raise FieldError(
-            f"zones [{zones[0]}, {zones[1]}] hold no zone", hint="write [first, end], end above"
+            f"zones [{zones[0]}, {zones[1]}] hold no zone", hint="write [first, end], first < end"
         )

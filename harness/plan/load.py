@@ -123,12 +123,12 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     return study.model_copy(update=changes)
 
 
-# The setting that leaves out a planned twin, as ``distinct`` leaves out listed ones.
+# The setting that leaves out the twin that the planner adds; ``distinct`` leaves out listed twins.
 NO_TWIN = "twin=false"
 
 
 def distinct(study: Study) -> list[str]:
-    """Return the labels of the levels, of several with equal options only the first."""
+    """Return the labels of the levels; of a level's entries with equal options, only the first."""
     once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}
     return list(once.values())
 
@@ -169,7 +169,7 @@ def load_inspection(text: str) -> tuple[str, Inspection]:
     except ConfigError as error:
         hint = error.hint if error.code == "schema-version" else _INSPECT
         raise ConfigError(error.message, hint=hint, code=error.code) from None
-    # What others left on the devices is not part of a campaign, which is published.
+    # Campaigns are published, so they do not contain the foreign data that was on the devices.
     return host, replace(inspection, contents=(), notices=())
 
 
@@ -278,7 +278,7 @@ def _top_fields(model: type[BaseModel]) -> set[str]:
 
 
 def _inner(name: str) -> str:
-    """Return a hint for a field inside another one; without a close name all that are known."""
+    """Return a hint for an unknown field inside another one: the closest name, or all names."""
     close = difflib.get_close_matches(name, sorted(_fields()), n=1)
     return f"did you mean {close[0]}?" if close else nearest(name, _fields())
 

@@ -1,4 +1,4 @@
-"""Modelled drives that count M of a study's conventional devices."""
+"""Modelled drives that compute M (bytes written to the medium) of conventional devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def resolved(study: Study, configs: Path = CONFIGS) -> Study:
     """Return the study with the content of the model that it names.
 
     Raises:
-        ConfigError: there is no such model, or it is of no conventional drive.
+        ConfigError: there is no such model, or it has no conventional namespace.
     """
     named = study.media_model
     if not isinstance(named, str):
@@ -27,9 +27,9 @@ def resolved(study: Study, configs: Path = CONFIGS) -> Study:
 
 
 def model_of(study: Study, level: str, device: Device | None) -> MediaModel | None:
-    """Return a resolved study's model as a drive of a device's size; None if runs need none.
+    """Return the model of a resolved study, scaled to the size of a device; None if not needed.
 
-    A modelled drive counts M itself.
+    It is not needed for a modelled drive, which counts M itself.
 
     Raises:
         ConfigError: the model cannot have this size.

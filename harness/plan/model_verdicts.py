@@ -1,6 +1,6 @@
-"""What ``zonelab model validate --save`` found, so that every table of a model can say it.
+"""Stored results of ``zonelab model validate --save``, which every table of a model shows.
 
-A verdict holds for the values that were validated: a changed number makes it void.
+A verdict holds only for the values that were validated: a changed number makes it void.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def load(model: DriveModel, configs: Path = CONFIGS) -> ModelVerdict | None:
         )
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
-            f"{path} is no stored validation",
+            f"{path} is not a stored validation",
             hint=f"zonelab model validate {model.name} --save",
             code="model",
         ) from None
@@ -72,8 +72,8 @@ def of_drive(served: str, configs: Path = CONFIGS) -> tuple[DriveModel, ModelVer
     """Return the validated model behind the name of a drive that zoneblk serves, and its verdict.
 
     A drive without curves has the verdict of the drive that it extends, if they have the same
-    flash, controller and buffer. None if the name is of no model of this release, or of changed
-    values, or if nothing was validated.
+    flash, controller and buffer. None if this release has no such model, if its values were
+    changed, or if nothing was validated.
     """
     model = drive_files.model_served_as(served, configs)
     if model is None:
@@ -91,9 +91,9 @@ def of_drive(served: str, configs: Path = CONFIGS) -> tuple[DriveModel, ModelVer
 
 
 def core(model: DriveModel, configs: Path = CONFIGS) -> str:
-    """Return ``passes``, ``fails (n curves)`` or ``not validated``, for tables.
+    """Return ``passes``, ``fails (n of the curves)`` or ``not validated``, for tables.
 
-    Known misses stand behind ``passes``.
+    The number of known misses follows ``passes``.
     """
     verdict = load(model, configs)
     if verdict is None:

@@ -18,7 +18,7 @@ from harness.plan.study_models import Study
 from harness.store.spec import Device
 
 PREFIX = "model:"
-# As zlfs takes it (harness/native/zlfs/zoned/modelled_device.cc). A time check doubles it.
+# Half the limit of zlfs (harness/native/zlfs/zoned/modelled_device.cc): a time check doubles it.
 _MOST_DILATION = 500
 DILATION = 8
 _EXAMPLE = "DEVICE=model:zones-4m, or model:zn540-1tb?capacity=8GiB&dilation=16"
@@ -26,14 +26,14 @@ _EXAMPLE = "DEVICE=model:zones-4m, or model:zn540-1tb?capacity=8GiB&dilation=16"
 
 @dataclass(frozen=True, slots=True)
 class PlannedDrive:
-    """A model, and how many seconds of this machine a second of it takes."""
+    """A model and its dilation: seconds of this machine per second of the model."""
 
     model: DriveModel
     dilation: int
 
     @property
     def zones(self) -> Zones:
-        """Its zones; ``parse`` returns no drive without."""
+        """Its zones; ``parse`` returns no drive without zones."""
         assert self.model.zones is not None  # noqa: S101
         return self.model.zones
 
@@ -47,7 +47,7 @@ class PlannedDrive:
         return PlannedDrive(self.model, 2 * self.dilation)
 
     def device(self, folder: Path) -> Device:
-        """Return the record of the drive, its files in this folder."""
+        """Return the record of the drive, whose files are in this folder."""
         zones = self.zones
         return native_drive.device(
             folder / self.model.name,
@@ -65,9 +65,10 @@ class PlannedDrive:
 
 
 def parse(text: str, study: Study, configs: Path = CONFIGS) -> list[PlannedDrive]:
-    """Return the drives of ``model:NAME[?capacity=SIZE&dilation=K]``, more separated by commas.
+    """Return the drives of ``model:NAME[?capacity=SIZE&dilation=K]``, separated by commas.
 
-    A study that varies the zone size takes the drives of these sizes that extend the named one.
+    If a study varies the zone size, one named drive stands for the drives of these sizes that
+    extend it.
 
     Raises:
         UsageError: the form or an option is wrong.
@@ -88,15 +89,15 @@ def parse(text: str, study: Study, configs: Path = CONFIGS) -> list[PlannedDrive
 def _check_study(study: Study) -> None:
     if study.mix is not None:
         raise ConfigError(
-            f"study {study.name} has tenants, which need devices of the kernel",
-            hint="omit DEVICE: it then runs on a rig",
+            f"study {study.name} has tenants, which need block devices of the kernel",
+            hint="omit DEVICE: the study then runs on a rig",
             code="needs-kernel-device",
         )
     names_ = [entry.name for entry in study.entries]
     if not any(name in LEVELS and LEVELS[name].native for name in names_):
         able = ", ".join(sorted(name for name, level in LEVELS.items() if level.native))
         raise ConfigError(
-            f"no level of study {study.name} runs without a device of the kernel: "
+            f"no level of study {study.name} runs without a block device of the kernel: "
             f"{', '.join(dict.fromkeys(names_))}",
             hint=f"these run: {able}; or omit DEVICE: the study then runs on a rig",
             code="needs-kernel-device",
@@ -106,8 +107,8 @@ def _check_study(study: Study) -> None:
 def _drive(text: str, configs: Path) -> PlannedDrive:
     if not text.startswith(PREFIX):
         raise UsageError(
-            f"{text!r} is no modelled drive",
-            hint=f"{_EXAMPLE}; for a real one: ansible-playbook site.yml -e device=…",
+            f"{text!r} is not a modelled drive",
+            hint=f"{_EXAMPLE}; for a real drive: ansible-playbook site.yml -e device=…",
             code="device",
         )
     name, _, options = text.removeprefix(PREFIX).partition("?")
@@ -115,7 +116,7 @@ def _drive(text: str, configs: Path) -> PlannedDrive:
     for option in options.split("&") if options else ():
         key, equals, value = option.partition("=")
         if key not in ("capacity", "dilation") or not equals or key in given:
-            raise UsageError(f"{text}: {option!r} is no option", hint=_EXAMPLE, code="device")
+            raise UsageError(f"{text}: {option!r} is not an option", hint=_EXAMPLE, code="device")
         given[key] = value
     model = drive_files.load_model(name, configs)
     if model.zones is None:
@@ -134,7 +135,7 @@ def _check_core(model: DriveModel, configs: Path) -> None:
         what = "is not validated" if found is None else "fails"
         raise ConfigError(
             f"the core of model {model.name} {what}, so its times describe no drive",
-            hint="zonelab model list shows which pass",
+            hint="zonelab model list shows which models pass",
             code="model",
         )
 

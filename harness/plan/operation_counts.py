@@ -14,7 +14,7 @@ def count(phase: Phase, keys: int, free_bytes: int, workload: Workload) -> int |
     ``keys`` is the size of the key space, ``free_bytes`` the space left after the first fill.
 
     Raises:
-        ConfigError: the phase counts by free space and writes nothing.
+        ConfigError: free space limits the phase, but the phase writes nothing.
     """
     rule = phase.operations
     if rule.duration is not None:

@@ -10,7 +10,7 @@ from harness.workloads.planning import Database
 
 
 def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
-    """Return one phase with its flags and operations; its timeout is still the lower bound.
+    """Return one phase with its flags and operations; the timeout is only its lower bound yet.
 
     Raises:
         ConfigError: a flag is out of range, unknown or reserved, or the program refuses the phase.

@@ -52,7 +52,7 @@ RATES = {
     # the host.
     DeviceKind.MODELLED: Rates(40 * MIB, 25 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 15.0, 2.0),
     # ZN540: write bandwidth; half of it for a mix of flush and compaction; some 100 us
-    # for a read that reaches the flash; the rest as one thread of db_bench does it.
+    # for a read that reaches the flash; the other times are of one thread of db_bench.
     DeviceKind.HARDWARE: Rates(_BANDWIDTH, _HALF_BANDWIDTH, 5e-6, 2e-6, 100e-6, 1e-6, 10.0, 2.0),
 }
 

@@ -1,6 +1,6 @@
-"""Rates of fio's commands against the bandwidth of a drive, as far as it is known.
+"""Check the rates of fio's commands against the bandwidth of a drive, if it is known.
 
-A phase with a higher rate would run as fast as the drive, and measure no rate.
+With a higher rate, a phase would measure the drive at its full speed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NS_PER_S = 10**9
 
 @dataclass(frozen=True, slots=True)
 class RateCap:
-    """What a drive moves at most, in B/s of its own clock."""
+    """The highest bandwidths of a drive, in bytes per second of the drive's clock."""
 
     write: float
     read: float
@@ -36,7 +36,7 @@ class RateCap:
 
 
 def check(work: Fio, device: Device) -> None:
-    """Refuse rates of sweeps and jobs that the drive cannot reach, where its bandwidth is known.
+    """Refuse rates of sweeps and jobs that the drive cannot reach, if its bandwidth is known.
 
     Raises:
         ConfigError: the jobs of a point, or a client of a job, have a higher rate.
@@ -63,7 +63,7 @@ def cap_of(device: Device) -> RateCap | None:
 
 
 def _rates(work: Fio, *, zoned: bool) -> Iterator[tuple[str, int, int, float]]:
-    """Yield a name for people, bytes per second, how many times, and the share of reads in %."""
+    """Yield a name, bytes per second of a job, the number of jobs, and the share of reads in %."""
     for sweep in work.sweeps:
         for point in fio_phases.points(sweep) if sweep.zoned == zoned else ():
             yield f"sweep {sweep.name}", point.rate or 0, point.jobs, 0 if sweep.writes else ALL
@@ -74,7 +74,7 @@ def _rates(work: Fio, *, zoned: bool) -> Iterator[tuple[str, int, int, float]]:
 
 
 def _model(device: Device) -> DriveModel | None:
-    """Return the model that zoneblk serves as the device; null if this release has another."""
+    """Return the model that zoneblk serves as the device; null if this release does not have it."""
     server, _, rest = device.model.partition(" ")
     if device.kind is not DeviceKind.MODELLED or server != zoneblk.SERVER:
         return None
@@ -82,7 +82,7 @@ def _model(device: Device) -> DriveModel | None:
 
 
 def _cap(model: DriveModel) -> RateCap:
-    """Return what the slowest part on the way of all data moves."""
+    """Return the bandwidth of the slowest part that all data passes."""
     flash, front = model.flash, model.front
     programs = flash.dies * size(flash.program_unit.value)
     link, buffer = (_bandwidth(one.value) for one in (front.link_rate, front.write_rate))

@@ -56,7 +56,7 @@ _SECOND = replace(
 )
 RIG = replace(_ALONE, others=(OtherDevice(_SECOND, (), _ALONE.levels),))
 
-# ZenFS needs this many zones, so the drive with the largest zones has them.
+# ZenFS needs this many zones. The drive with the largest zones has exactly as many.
 _FEWEST_ZONES = 32
 
 

@@ -51,7 +51,7 @@ def is_available(level: str, inspection: Inspection) -> bool:
 
 
 def check_level(level: str, device: Device) -> None:
-    """Refuse a level that the geometry of a device does not suffice for.
+    """Refuse a level that needs more zones or active zones than the device has.
 
     Raises:
         ConfigError: the device has too few zones, or its limit of active zones is too low.
@@ -150,7 +150,7 @@ def choose_scheduler(
     """Return the wanted scheduler, or by default ``none`` if kernel and level allow it.
 
     ``level`` is null for a skipped level. The default is the same for all levels of a host, so that
-    they can be compared. ``phases`` are of a bare level.
+    they can be compared. ``phases`` are the phases of a level without a database.
 
     Raises:
         ConfigError: the device does not offer the scheduler, the level does not work with it, or
@@ -188,7 +188,7 @@ def _ordered(device: Device, release: str) -> bool:
 
 
 def _check_order(scheduler: str, release: str, phases: Sequence[PhaseSpec]) -> None:
-    """Refuse several writes of a zone under way. Only of fio's phases it is known what they do."""
+    """Refuse phases that have, or may have (all but fio's), several writes to a zone in flight."""
     unknown = not phases or any(phase.program != fio.PROGRAM for phase in phases)
     what = "zone writes" if unknown else ""
     for phase in phases:

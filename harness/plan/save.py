@@ -47,7 +47,7 @@ def join(part: Plan, results: Path) -> Plan:
     The stored parts are not planned again.
 
     Raises:
-        ConfigError: the campaign is damaged, or this rig was another host.
+        ConfigError: the campaign is damaged, or has hosts that are not other rigs of the study.
     """
     path = CampaignPaths(results / part.campaign).plan
     if not part.rigs or not path.exists():

@@ -44,16 +44,16 @@ class Study(Model):
     ``tracing: all`` keeps every command of every run and labels the runs. ``memory_limit`` applies
     to db_bench and its page cache, so that every level has the same cache.
 
-    ``turnover`` is the least that each run must write after the cold data, in multiples of the
-    capacity; levels of runs that wrote less are not compared.
+    Each run must write at least ``turnover`` times the capacity after the cold data. Levels of runs
+    that wrote less are not compared.
 
     A study with a ``mix`` of tenants has no levels and no factors. Its cells are each tenant alone
     and all tenants together, and ``contrast`` is ``mix``.
 
     ``twin`` repeats the first cell of the baseline: the pair sets the noise floor.
 
-    ``media_model`` names a conventional drive of configs/models, which counts M of a conventional
-    device without a counter of its own.
+    ``media_model`` names a conventional drive of configs/models. It computes M of a conventional
+    device that has no counter of M.
 
     ``without_kvm`` names the study that ``make study`` runs instead on machines without KVM,
     ``on_rigs`` the one that it runs instead on every rig.
@@ -102,7 +102,8 @@ class Study(Model):
             )
         if self.mix is not None and self.media_model is not None:
             raise FieldError(
-                "a study with a mix has no media_model", hint="it counts M of runs without tenants"
+                "a study with a mix has no media_model",
+                hint="it computes M only in runs without tenants",
             )
         if (self.contrast == "mix") != (self.mix is not None):
             raise FieldError("contrast is mix if, and only if, the study has a mix")
@@ -136,7 +137,7 @@ class Study(Model):
             if dot and {entry.name for entry in self.entries} != {owner}:
                 raise FieldError(
                     f"factor {factor!r} needs levels: [{owner}]",
-                    hint="an option can be a factor only in a study of its level alone",
+                    hint="an option can be a factor only in a study with no other level",
                 )
         if self.contrast not in ("level", "mix", *self.factors):
             raise FieldError(f"contrast {self.contrast!r} is neither 'level' nor a factor")

@@ -147,7 +147,7 @@ def _with_conventional(
     """Divide the conventional device among the tenants that need it.
 
     A baseline gets the capacity of the device that it is compared with; the other tenants share the
-    rest equally. A single user is left alone: its level chooses the size.
+    rest equally. If only one tenant needs the device, its level chooses the size.
 
     Raises:
         ConfigError: the device is too small for all of them.

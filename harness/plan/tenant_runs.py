@@ -111,9 +111,10 @@ def _plan_tenants(
 
 
 def _reserve_for_guests(tenant: PlannedTenant, tenants: Sequence[PlannedTenant]) -> PlannedTenant:
-    """Take the databases of guests off the owner's cold data.
+    """Reduce the owner's cold data by the databases of its guests.
 
-    The file system then reaches the target utilisation with all its databases.
+    Guests are tenants that share the owner's file system, which then reaches the target utilisation
+    with all its databases.
     """
     if tenant.spec.cold is None:
         return tenant
@@ -171,7 +172,7 @@ def _plan_tenant(
 
 
 def _flags(phase: PhaseSpec) -> dict[str, str | int | float | bool]:
-    """Return the phase's flags, for measured phases with the program's flags for tenants."""
+    """Return the phase's flags; a measured phase also has the program's flags for tenants."""
     gate = program_of(phase).start_gate
     if gate is None or phase.role is not PhaseRole.MEASURED:
         return dict(phase.flags)

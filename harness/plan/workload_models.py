@@ -120,8 +120,8 @@ class Workload(Model):
     that fill, per byte of (keys x entry). ``peak_share`` is the same for the largest moment of the
     later phases. Both are measured on the rig nvme.
 
-    ``target_file_size_base`` is ``zone_fill`` x zone capacity, divided by the smallest whole number
-    from ``files_per_zone`` on that brings it to at most ``largest_file``.
+    ``target_file_size_base`` is ``zone_fill`` x zone capacity / n. n is the smallest whole number,
+    at least ``files_per_zone``, that makes it ``largest_file`` or less.
     ``write_buffers_per_file`` and ``level_base_in_write_buffers`` size the memtable and L1 from it.
     ``compaction_debt`` limits the bytes that wait for compaction, as a share of the capacity.
     Without this limit the database outgrows its space whenever writes are faster than compaction.

@@ -148,7 +148,7 @@ def edited(path: Path, tmp_path: Path, edit: tuple[str, Any]) -> Path:
         (("flash.program.origin", "guessed"), "flash.program.origin"),
         (("flash.program.source", ""), "flash.program.source"),
         (("flash.channels", 8), "flash.channels: Input should be an object"),
-        (("zones.capacity.value", "1076MiB"), "1076MiB is no whole number of stripes"),
+        (("zones.capacity.value", "1076MiB"), "1076MiB is not a whole number of stripes"),
         (("zones.capacity.value", "4096MiB"), "capacity 4096MiB is above size"),
         (("zones.max_open.value", 905), "max_open 905 is above the 904 zones"),
         (("zones.max_active.value", 905), "max_active 905 is above the 904 zones"),
@@ -230,5 +230,5 @@ def test_a_stored_verdict_holds_for_the_validated_values_only(tmp_path: Path) ->
     reworded = load_model(str(edited(ZN540, tmp_path, ("flash.program.source", "else"))))
     assert model_verdicts.core(reworded, tmp_path) == "passes"
     path.write_text('{"schema_version": 2}')
-    with pytest.raises(ConfigError, match="no stored validation"):
+    with pytest.raises(ConfigError, match="not a stored validation"):
         model_verdicts.load(model, tmp_path)
