@@ -1,1 +1,1 @@
-"""The emulated machine: image recipe, QEMU, QMP, boot and its end."""
+"""The emulated machine: image recipe, QEMU, QMP, start and stop."""

@@ -1,8 +1,8 @@
-"""A rig's image as a Vagrant box for libvirt: the same disk, made to start by itself.
+"""A rig's image as a Vagrant box for libvirt: the same disk, made to boot by itself.
 
-``zonelab rig`` passes kernel, key and network to QEMU; a box has to bring its own. Three things are
-added, without root or a mount: debugfs writes the key of Vagrant's first login. GRUB goes behind
-the file system, and GRUB's first sector into the first sector of the disk: ext4 leaves it free.
+``zonelab rig`` passes kernel, key and network to QEMU; a box has to contain them. Three things are
+added, without root or a mount. debugfs writes the key for Vagrant's first login. GRUB is written
+after the file system, and GRUB's first sector to the first sector of the disk: ext4 leaves it free.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LOAD_SEGMENT = 0x820
 # ext4(5) leaves the first 1024 bytes free; the BIOS loads one sector.
 _BOOT_AREA = SECTOR
 
-# The public key that Vagrant publishes for a box's first login. After it Vagrant replaces the key
-# with one made for the machine.
+# The public key that Vagrant publishes for a box's first login. Vagrant then replaces it by a key
+# made for the machine.
 VAGRANT_KEY = (
     "ssh-rsa AAAAB3NzaC1yc2EAAAABIwAAAQEA6NF8iallvQVp22WDkTkyrtvp9eWW6A8YVr+kz4TjGYe7gHzIw+niNltGEF"
     "HzD8+v1I2YJ6oXevct1YeS0o9HZyN1Q9qgCgzUFtdOKLv6IedplqoPkcmF0aYet2PkEDo3MlTBckFXPITAMzF8dJSIFo9D"
@@ -69,7 +69,7 @@ def name(rig: Rig) -> str:
 
 
 def command_line(rig: Rig) -> str:
-    """Return the kernel's command line: as of a rig, with DHCP and without the witness."""
+    """Return the kernel's command line: as for a rig, with DHCP and without the witness."""
     return " ".join((*qemu.APPEND, "zonelab.net=dhcp", *rig.append))
 
 
@@ -149,7 +149,7 @@ def _core(rig: Rig, work: Path) -> bytes:
 
 
 def _make_bootable(disk: Path, core: bytes) -> None:
-    """Write core.img behind the file system and boot.img in front of it."""
+    """Write core.img after the file system, and boot.img to the first sector."""
     first = disk.stat().st_size // SECTOR
     boot = (GRUB / "boot.img").read_bytes()
     with disk.open("r+b") as file:

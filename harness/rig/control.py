@@ -184,7 +184,7 @@ def held(rig: Rig, talk: Talk) -> Iterator[RigState]:
 
 
 def _accelerator(rig: Rig) -> str:
-    """Return what runs the guest: only emulation counts instructions."""
+    """Return ``kvm`` or ``tcg``: only emulation (tcg) can count instructions."""
     if rig.icount is not None:
         return "tcg"
     return prerequisites.accelerator(Path("/proc/cpuinfo").read_text())

@@ -1,4 +1,4 @@
-"""Copies finished runs out of a rig while it works, because its disk is gone when it stops."""
+"""Copy finished runs from a rig while it is up: its disk is lost when it stops."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from harness.store import collected
 from harness.store.campaign import CampaignPaths
 
 _PATHS = Paths(STATE, RUNTIME)
-_EVERY = 30.0  # seconds; a look costs the guest as much as one of the playbook's
-_LONGEST = 120.0
+_EVERY = 30.0  # seconds; a fetch loads the guest as much as a progress query of the playbook
+_LONGEST = 120.0  # seconds
 
 
 @contextmanager
 def fetching(rig: Rig, campaign: CampaignPaths) -> Iterator[None]:
     """Copy finished runs into the campaign during a ``with`` statement.
 
-    A look that fails, for instance before the boot, is repeated.
+    A fetch that fails, for instance before the boot, is tried again.
     """
     names = [one.name for one in hosts_of(rig)]
     ended = threading.Event()
-    thread = threading.Thread(target=_look, args=(names, campaign, ended), daemon=True)
+    thread = threading.Thread(target=_fetch_until, args=(names, campaign, ended), daemon=True)
     thread.start()
     try:
         yield
@@ -39,7 +39,7 @@ def fetching(rig: Rig, campaign: CampaignPaths) -> Iterator[None]:
         thread.join()
 
 
-def _look(names: list[str], campaign: CampaignPaths, ended: threading.Event) -> None:
+def _fetch_until(names: list[str], campaign: CampaignPaths, ended: threading.Event) -> None:
     while not ended.wait(_EVERY):
         for name in names:
             with suppress(ZonelabError, OSError):
@@ -59,7 +59,7 @@ def fetch(name: str, campaign: CampaignPaths) -> list[str]:
     missing = [run for run in listed if not (into / "runs" / run).exists()]
     if not missing:
         return []
-    # Text, as ssh output is decoded.
+    # base64, because the output of ssh is decoded as text.
     pack = f"tar -C {shlex.quote(str(there))} -c {shlex.join(missing)} | base64 -w0"
     packed = guest.run(name, pack, timeout=_LONGEST).stdout
     with tempfile.NamedTemporaryFile(prefix="zonelab-runs-", suffix=".tar") as archive:

@@ -34,18 +34,20 @@ _LIST_DEVICES = (
     " $(udevadm info -q symlink -n ${d##*/}); done"
 )
 # Links that survive renumbering, best first. The kernel hides EUI-64 and UUID of QEMU's drives
-# unless its quirk is off (docs/rigs.md); then a later one is used.
+# unless its quirk is off (docs/rigs.md). Without them the last link is used.
 _LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
 
 
-# A kernel task takes most of a guest second after boot. Sleeping costs no time of this host.
+# After boot, a kernel task is busy for most of a guest second, so wait. A sleep of the guest costs
+# no time of this host.
 _PREPARE = (
     "modprobe ublk_drv && sleep 5 && "
     "sysctl -qw vm.dirty_expire_centisecs={expire} vm.dirty_writeback_centisecs={writeback}"
 )
-# The kernel's own, in hundredths of a second (Documentation/admin-guide/sysctl/vm.rst).
+# The kernel's defaults, in hundredths of a second (Documentation/admin-guide/sysctl/vm.rst).
 _EXPIRE, _WRITEBACK = 3000, 500
-# One unit for each drive. It prints its device when it is ready: the last word is that name.
+# A systemd unit for each drive. The server prints its device when it is ready; the last word of the
+# command's output is the device's name.
 _SERVE = (
     "echo {model} > /run/{unit}.json && echo {down} > /run/{unit}.down && "
     "systemd-run --quiet --unit={unit} --property=StandardOutput=file:/run/{unit}.out "
@@ -191,7 +193,7 @@ def drive_options(rig: Rig, drive: ModelledDrive) -> list[str]:
 
 
 def serve_options(model: DriveModel, options: Sequence[str]) -> list[str]:
-    """Return all options of a model's server but the model."""
+    """Return all options of a model's server except ``--model``."""
     return [*options, "--realtime", *(["--conventional"] if model.zones is None else [])]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _TARGET = "/sys/kernel/config/nvmet"
-# It prints the namespace's name. The kernel looks for namespaces after the controller is there.
+# It prints the namespace's name. The kernel finds namespaces only after the controller is ready.
 _UP = f"""set -e
 modprobe -a nvmet nvme_loop
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
@@ -23,7 +23,7 @@ for _ in $(seq 600); do
 done
 udevadm settle
 """
-# It works on whatever is left, so that a killed server's remains go too.
+# It also removes what a killed server left behind.
 _DOWN = f"""
 for each in /sys/class/nvme/nvme*; do
   grep -qsx {{nqn}} $each/subsysnqn && echo 1 > $each/delete_controller
@@ -45,6 +45,6 @@ def down(uuid: str) -> str:
 
 
 def _names(uuid: str) -> dict[str, str]:
-    """Return what names a drive's target: two drives of a rig never share any of it."""
+    """Return the names of a drive's target; two drives of a rig never share one."""
     nqn = f"nqn.2014-08.org.nvmexpress:uuid:{uuid}"
     return {"uuid": uuid, "nqn": nqn, "port": str(int(uuid[-4:], 16))}

@@ -182,15 +182,15 @@ class Rig(_Data):
     overhead: str = Field(
         default="0us",
         pattern=r"^\d+(\.\d+)?us$",
-        description="maps to zoneblk --overhead: guest time of a request beside the drive's",
+        description="maps to zoneblk --overhead: guest time of a request that is not the drive's",
     )
     wakeup: str = Field(
         default="0us",
         pattern=r"^\d+(\.\d+)?us$",
-        description="maps to zoneblk --wakeup: the part of the overhead behind a due time",
+        description="maps to zoneblk --wakeup: the part of the overhead after a request is due",
     )
     overhead_left_pct: float | None = Field(
-        default=None, ge=0, description="largest error of a request that is left, as measured"
+        default=None, ge=0, description="largest measured error of a request, with this overhead"
     )
     hosts: int = Field(
         default=1, ge=1, le=8, description="machines that `zonelab study` boots for a campaign"
@@ -302,7 +302,7 @@ def slower(rig: Rig) -> Rig | None:
 
 
 def hosts_of(rig: Rig) -> tuple[Rig, ...]:
-    """Return the machines of a campaign on a rig: other names, and drives of other identities."""
+    """Return the machines of a campaign on a rig, each with its own name and drive identities."""
     if rig.hosts == 1:
         return (rig,)
     return tuple(_host(rig, number) for number in range(1, rig.hosts + 1))

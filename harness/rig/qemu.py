@@ -18,7 +18,7 @@ _COMMON = (
     "console=ttyS0",  # the log shown on failure
     "quiet",
     "panic=1",  # restart after a panic instead of waiting
-    # Code at another address is translated again: without this, emulation took a seventh longer.
+    # With random addresses, QEMU translates the same code again: emulation took a seventh longer.
     "norandmaps",
 )
 APPEND = (
@@ -35,20 +35,20 @@ APPEND = (
 _CPU = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi", "max,erms=off,fsrm=off")}
 
 
-# Instructions that would bring the host's time or random numbers into the guest.
+# Without these instructions, no random numbers of the host enter the guest.
 _REPEATABLE = ",rdrand=off,rdseed=off"
 _ICOUNT_ACCEL = "tcg,thread=single,tb-size=1024"
 # The guest's clocks begin at the same time at every boot.
 _ICOUNT = ("-seed", "1", "-rtc", "base=2026-01-01,clock=vm")
 _ICOUNT_APPEND = "nokaslr"
 
-# Files of a replay, in its folder (harness/rig/replay.py).
+# Files of a replay, in its folder (harness/rig/replay/).
 REPLAY_INITRD = "initrd"
 REPLAY_RESULTS = "results.tar"
 REPLAY_RESULTS_SIZE = "256M"
 REPLAY_INIT = "replay/init.sh"
 
-# With fewer, QEMU before 8.1 omits the guest's memory barriers.
+# With fewer possible CPUs, QEMU before 8.1 omits the guest's memory barriers.
 _LEAST_MAXCPUS = 2
 
 
@@ -105,19 +105,19 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
 def replay_argv(rig: Rig, image: Image) -> list[str]:
     """Return QEMU's command line for a replay on a timed rig; relative names as in ``argv``.
 
-    No device of this machine answers at a time of its own, so the guest does the same each time.
-    Its root file system and its results are memory (nvdimm): a disk of QEMU completes requests
+    No device of the guest depends on this host's time, so the guest does the same in each replay.
+    Its root file system and its results are memory (nvdimm): a disk of QEMU would complete requests
     when this host does. There is no network. When the guest restarts, QEMU ends.
     """
     args = _machine(rig, "tcg", ",nvdimm=on")
-    # space for two modules of at most 6 GiB each
+    # space for two memory modules of at most 6 GiB each
     args += ["-m", f"{rig.memory >> 20}M,slots=2,maxmem={(rig.memory >> 30) + 16}G"]
     args += ["-display", "none", "-nic", "none", "-no-reboot"]
     args += ["-kernel", str(image.kernel), "-initrd", REPLAY_INITRD, *_clock(rig)]
-    # idle=poll: no processor that is idle, as of elf.py's program, which begins after boot
+    # idle=poll: the processor is never idle before elf.py's program starts, which is after boot
     words = [*_COMMON, f"rdinit=/{REPLAY_INIT}", "idle=poll", *_words(rig)]
     args += ["-append", " ".join(words), "-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
-    # The guest names the last one pmem0. Read-only, so that the image needs no copy.
+    # The guest names the last module (the results) pmem0. A read-only image needs no copy.
     root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,readonly=on"
     args += ["-object", f"memory-backend-file,id=root,{root}"]
     args += ["-device", "nvdimm,memdev=root,unarmed=on"]

@@ -1,1 +1,1 @@
-"""Runs of timed rigs again, in a guest that nothing of this machine's time reaches."""
+"""Replays of runs of timed rigs, in a guest that does not depend on this machine's time."""

@@ -16,7 +16,7 @@ _ALIGN = 4
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The content of a regular file of root."""
+    """The content of a regular file that root owns."""
 
     content: bytes
     executable: bool = False

@@ -1,4 +1,4 @@
-"""Where two replays differ: in which files, and where first."""
+"""Differences of two replays: which files differ, and where each differs first."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from harness.store import checksums, packed
 from harness.store.result import Result
 
-# Of each replay: what differs between equal ones (machine.py).
+# The record of a replay (machine.py), which differs between equal replays.
 RECORD = "replay.json"
 
-# Of two texts that differ, this much is shown, from a little before the difference.
+# Characters shown of a line, characters of it before the difference, and bytes of a binary file.
 _SHOWN, _BEFORE, _BYTES = 60, 20, 8
 
 
@@ -77,7 +77,7 @@ def _difference(first: Path, second: Path, name: str) -> DifferingFile | None:
     pairs = enumerate(zip_longest(*lines, fillvalue=""), start=1)
     number, (one, other) = next((found for found in pairs if len(set(found[1])) > 1), (0, ("", "")))
     if not number:
-        return _binary(name, before, after)  # they differ in what is no text
+        return _binary(name, before, after)  # only bytes that are not UTF-8 differ
     begin = max(_place(one, other) - _BEFORE, 0)
     shown = [line[begin : begin + _SHOWN] for line in (one, other)]
     time = _time(lines[0][0], one or other)
@@ -96,7 +96,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _place(first: Sequence[object], second: Sequence[object]) -> int:
-    """Return how much of the beginning is equal."""
+    """Return the length of the equal beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     shorter = min(len(first), len(second))
     return next((place for place, (one, other) in pairs if one != other), shorter)

@@ -13,7 +13,7 @@ _READ_EXECUTE, _READ_WRITE, _ALL = 5, 6, 7
 _HEADER, _SEGMENT = 64, 56
 _BASE = 0x400000
 _PAGE = 0x1000
-# The emulator translates an instruction that does nothing to nothing, so time passes quickly.
+# QEMU translates a NOP to no code, so the guest's time passes quickly.
 _NOPS = 63
 _SCHED_IDLE = bytes.fromhex(
     "b890000000"  # mov $144, %eax: sched_setscheduler
@@ -32,10 +32,10 @@ _GETTIMEOFDAY = bytes.fromhex(
 
 
 def busy_program() -> bytes:
-    """Return a static program that runs for ever when nothing else in the guest does.
+    """Return a static program that runs for ever, whenever no other program of the guest runs.
 
-    When a guest is idle, QEMU's main thread moves the clock to the next timer. It may do so while
-    the other thread has stopped the processor and not yet counted its last instructions.
+    When a guest is idle, QEMU's main thread moves the clock to the next timer. It may do so before
+    the other thread, which has stopped the processor, has counted its last instructions.
     """
     nops = b"\x90" * _NOPS
     code = _SCHED_IDLE + nops + b"\xe9" + struct.pack("<i", -len(nops) - 5)
@@ -48,7 +48,7 @@ def clock_library() -> bytes:
     """Return a shared object for LD_PRELOAD, in which gettimeofday(2) is always zero.
 
     QEMU uses only this function to see whether its cache of guest addresses (TLB) was too large
-    for 100 ms. With this host's time in it, a slow and a fast replay took two ways.
+    for 100 ms. With this host's time, a slow replay would differ from a fast one.
     """
     names = b"\0gettimeofday\0"
     code = _HEADER + 3 * _SEGMENT

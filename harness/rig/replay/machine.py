@@ -34,7 +34,7 @@ _PROGRAMS = {
     "setpriv": "util-linux",
     "debugfs": "e2fsprogs",
 }
-# Guest seconds pass about as quickly as those of an idle host, three times slower on a busy one.
+# Guest seconds pass about as quickly as seconds of an idle host, and 3 times slower on a busy one.
 _TIMEOUT = 4 * 3600.0
 _POLL = 0.5
 _ALL_LINES = 10_000
@@ -57,7 +57,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run with all that a replay of it starts from."""
+    """A run and all inputs of its replay."""
 
     planned: PlannedRun
     image: Image
@@ -162,7 +162,8 @@ def _execute(argv: list[str], work: Path, talk: Talk) -> None:
         if child.poll() is None:
             proc.end(child)
     text = (work / _LOG).read_text(errors="replace").strip()
-    if child.returncode or "LD_PRELOAD" in text:  # the loader's warning: QEMU has a clock
+    # The loader warns about LD_PRELOAD if it cannot load the library: then QEMU has a real clock.
+    if child.returncode or "LD_PRELOAD" in text:
         last = text.splitlines()[-1] if text else f"exit {child.returncode}"
         raise ToolFailed(f"QEMU failed: {last}")
 
@@ -173,7 +174,7 @@ def _wait(child: subprocess.Popen[bytes], work: Path, talk: Talk) -> None:
     while child.poll() is None:
         lines = guest.console_lines(work / qemu.CONSOLE, _ALL_LINES)
         for line in lines[printed:]:
-            if not line.startswith("["):  # the kernel's
+            if not line.startswith("["):  # a message of the kernel
                 talk.say(line)
         printed = len(lines)
         if time.monotonic() > deadline:
@@ -187,11 +188,11 @@ def _unpack(work: Path, planned: PlannedRun) -> None:
         with tarfile.open(work / qemu.REPLAY_RESULTS, "r:") as archive:
             extract(archive, work)
     except tarfile.TarError:
-        raise _nothing(work) from None
+        raise _no_run(work) from None
     if not (work / planned.spec.run / "result.json").is_file():
-        raise _nothing(work)
+        raise _no_run(work)
 
 
-def _nothing(work: Path) -> ToolFailed:
+def _no_run(work: Path) -> ToolFailed:
     last = guest.console_lines(work / qemu.CONSOLE, _LAST_LINES)
     return ToolFailed(f"the guest wrote no run; its last lines: {' | '.join(last) or 'none'}")

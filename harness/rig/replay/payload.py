@@ -1,4 +1,4 @@
-"""What the guest of a replay starts with: an initrd, the same bytes for the same run."""
+"""The initrd of a replay's guest: the same bytes for the same run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from harness.rig.replay.planned import PlannedRun
 from harness.tools import proc
 
 _FILES = Path(__file__).parent / "files"
-# In the initial file system: files of init.sh. Below _ROOT, files of the system that it starts.
+# _HERE has the files of init.sh in the initial file system, _ROOT those of the system it starts.
 _HERE, _ROOT = "replay", "replay/root"
 _RUNNER = "/usr/local/lib/zonelab/zonelab.pyz"
-# The image's initrd lacks them: memory modules as drives, and a file system in two layers.
+# Modules that the image's initrd lacks: for memory modules as drives, and for overlayfs.
 _MODULES = ("nfit", "nd_pmem", "overlay")
 _REPORT = f"""\
 import json, sys
@@ -114,7 +114,7 @@ def _stem(path: str) -> str:
 
 
 def _dumped(image: Image, path: str) -> bytes:
-    """Return a file of the image, which needs no right to mount it."""
+    """Return a file of the image. debugfs reads it without root, because it mounts nothing."""
     with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
         target = Path(folder) / "file"
         proc.run(["debugfs", "-R", f"dump {path} {target}", image.root], timeout=_TIMEOUT)

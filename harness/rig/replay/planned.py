@@ -43,7 +43,7 @@ def find(folder: Path) -> PlannedRun:
 
     Raises:
         UsageError: it is not in a campaign's plan, was skipped, or is not of a timed rig.
-        ConfigError: its plan, its drives or its numbers are not those of this checkout.
+        ConfigError: its plan, its drives or its numbers differ from this checkout's.
         RunFailed: the run directory is damaged.
     """
     folder = folder.absolute()
@@ -84,7 +84,7 @@ def _rig(host: str, spec: RunSpec) -> Rig:
             hint=_HINT,
             code="not-modelled",
         )
-    # as state.host_name makes it; no timed rig is the default one
+    # the reverse of state.host_name, as the default rig is not a timed one
     rig = model.load(host.removeprefix("rig-"))
     if any(drive.nvme for drive in rig.zoneblk):
         raise UsageError(
