@@ -15,7 +15,7 @@ _LATER = "zonelab_later"
 
 @contextmanager
 def cleaned(action: Callable[[], object], *, although_hung: bool = False) -> Iterator[None]:
-    """Run ``action`` after the block, however the block ended. The arguments are of ``after``."""
+    """Run ``action`` after the block, however the block ended. ``after`` has the same arguments."""
     try:
         yield
     except BaseException as error:
@@ -27,7 +27,7 @@ def cleaned(action: Callable[[], object], *, although_hung: bool = False) -> Ite
 def after(
     first: BaseException, action: Callable[[], object], *, although_hung: bool = False
 ) -> None:
-    """Run ``action`` after an error, which the caller raises again; an error of it is added.
+    """Run ``action`` after an error, which the caller raises again; add an error of ``action``.
 
     A hung device blocks every program that uses it. ``although_hung`` marks an action that uses no
     device: only such an action runs after a hang.
@@ -37,7 +37,7 @@ def after(
     try:
         action()
     except Interrupted:
-        raise  # the user's wish is no fault of the clean-up
+        raise  # it comes from the user, not from the clean-up
     except Exception as error:
         add(first, error)
 
@@ -50,7 +50,7 @@ def add(first: BaseException, error: Exception) -> None:
 def first_of(first: Exception | None, error: Exception) -> Exception:
     """Return ``first`` with ``error`` as a later error; ``error`` itself if nothing came first.
 
-    A stop by the user stays an error of its own: nothing more is to be done.
+    An interrupt by the user is returned alone, because it ends everything.
     """
     if first is None or isinstance(error, Interrupted):
         return error

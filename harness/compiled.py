@@ -66,11 +66,11 @@ def compiled(content: bytes, archive: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also behind a power cut.
+    """Write a file completely or not at all, even if the power fails.
 
-    store/files.py does so with texts, but nothing else of the archive may be imported yet.
+    store/files.py does this for texts, but no other module of the archive may be imported yet.
     """
-    # What a kill leaves has the ending of a copy: the next version removes it.
+    # A file that a kill leaves has the ending of a copy, so the next version removes it.
     partial = path.with_name(f"{path.name}-{os.getpid()}.compiled")
     try:
         with partial.open("wb") as file:

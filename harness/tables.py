@@ -23,7 +23,7 @@ class Table(NamedTuple):
 
 
 def tabulate(columns: Mapping[str, Callable[[R], str]], records: Iterable[R]) -> Table:
-    """Return one row per record; ``columns`` has the function of each title that returns a cell."""
+    """Return one row per record; ``columns`` maps a title to the function that returns its cell."""
     cells = columns.values()
     return Table(tuple(columns), [tuple(cell(record) for cell in cells) for record in records])
 

@@ -1,4 +1,4 @@
-"""The block in which a level formats and mounts: what happens when it fails."""
+"""What happens when a level fails to format or mount: an error with a reason, and clean-up."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ _MAX_ZONE_SIZE = 8 << 30
 _MIN_ACTIVE_ZONES = 8
 # Two super block logs of two zones, system, metadata, data, tree log, relocation, and one spare.
 _MIN_ZONES = 10
-# Since this version a cap on metadata reservations, half of what the open metadata zones can still
-# take, makes fsync fail with EAGAIN: measured in docs/levels.md, "btrfs".
+# From this version on, btrfs caps metadata reservations at half of what the open metadata zones can
+# still take. With small zones, fsync then fails with EAGAIN: measured in docs/levels.md, "btrfs".
 _CAPPED_SINCE = (7, 0)
-_CAPPED_CAPACITY = 256 * MIB  # the largest seen to fail; on 288 MiB a short campaign went through
+_CAPPED_CAPACITY = 256 * MIB  # the largest that failed; a short campaign passed on 288 MiB
 _MKFS_TIMEOUT_SECONDS = 600.0
 
 _SPACES = ("data", "metadata")
@@ -69,7 +69,7 @@ class Btrfs(FileSystemLevel):
     }
 
     def probe_zoned(self, device: Device) -> Reason | None:
-        """Zone size within btrfs' limits, enough zones, enough of them active."""
+        """Check the zone size, the number of zones and the limit of active zones."""
         size = device.zone_size or 0
         if not _MIN_ZONE_SIZE <= size <= _MAX_ZONE_SIZE:
             return Reason(
@@ -115,7 +115,7 @@ class Btrfs(FileSystemLevel):
         """Return the counters of ``gc`` and free bytes from the allocation, not from statvfs.
 
         statvfs counts zones with their size and promises more than the device's capacity (132 %
-        of it on zones of 8 MiB holding 6). Free is what data can still take: unallocated zones
+        of it if zones of 8 MiB hold 6 MiB). Free is what data can still take: unallocated zones
         times zone capacity, plus what is left in the zones that belong to data.
         """
         usage = super().usage(up)

@@ -19,7 +19,7 @@ from harness.tools import dm_zap, dmsetup, zone_reset
 # Upstream's target fails writes that cross a zone, unless they come in blocks of its own size.
 _BLOCK_SECTORS = 8
 _MODULE = "dm_zap"  # in sysfs
-# Upstream's constructor makes it and its destructor keeps it: patches/dm-zap has the cure.
+# In sysfs. Upstream's target creates this folder and never removes it; patches/dm-zap corrects it.
 _FOLDER = ("kernel", "zap")
 _TRACE = ("kernel", "tracing", "trace")
 
@@ -28,7 +28,7 @@ class DmZap(TranslatedLevel):
     """``dmsetup create`` with the target ``zap``, then ext4 or xfs on the mapped device."""
 
     name: ClassVar[str] = "dm-zap"
-    # It builds against few kernels.
+    # It builds only against a few kernels, so these conditions can differ from the baseline's.
     owns: ClassVar[tuple[str, ...]] = ("host.kernel", "host.os", "manifest.packages.")
     summary: ClassVar[str] = "ext4 or xfs over dm-zap, an out-of-tree research module"
     timed_collection: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class DmZap(TranslatedLevel):
         split_sectors(options)
 
     def probe_target(self) -> Reason | None:
-        """Check the target, then the folder in sysfs that the module allows once at a time."""
+        """Check the target, then the folder in sysfs, which can exist only once."""
         reason = super().probe_target()
         if reason is None and self.kernel.sys(*_FOLDER).is_dir():
             return self._folder_is_taken()
@@ -83,7 +83,7 @@ class DmZap(TranslatedLevel):
         )
 
     def where_from(self) -> str:
-        """Only the user can supply it."""
+        """Return the hint: only the user can supply the module."""
         return (
             "load one: -e dm_zap_module=FILE.ko, or have it built: -e dm_zap_source=FOLDER"
             " (docs/levels.md)"
@@ -101,11 +101,11 @@ class DmZap(TranslatedLevel):
         )
 
     def mapped(self, context: LevelContext) -> tuple[str, ...]:
-        """Return the layer that splits, then the target."""
+        """Return the layer that splits requests, then the target under it."""
         return (f"{dmsetup.PREFIX}split-{_name(context)}", f"{dmsetup.PREFIX}zap-{_name(context)}")
 
     def make(self, context: LevelContext, target: Path) -> None:
-        """Reset zones, map the target, split what comes to it, then the file system on top."""
+        """Reset zones, map the target, map the layer that splits, make the file system on top."""
         device = context.device
         upper, lower = self.mapped(context)
         table = dm_zap.arguments(Path(device.path), context.options)
@@ -115,7 +115,7 @@ class DmZap(TranslatedLevel):
         dm_zap.clear(self.kernel.sys(*_TRACE))
         node = dmsetup.map_to(lower, device.size, self.target, table)
         if sectors:
-            # One stripe as wide as the device: dm-stripe hands on no more than a chunk at once.
+            # One stripe as wide as the device: dm-stripe passes on at most one chunk at a time.
             room = self._size(node)
             node = dmsetup.map_to(upper, room, "striped", f"1 {sectors} {node} 0")
         self.format(node, context, target)
@@ -154,7 +154,7 @@ def split_sectors(options: Mapping[str, Scalar]) -> int:
     """Return the longest bio (sectors of 512 B) that reaches the target; 0: any.
 
     Raises:
-        ConfigError: it is no whole number of the target's blocks.
+        ConfigError: it is not a whole number of the target's blocks.
     """
     sectors = int(options.get("split_sectors", _BLOCK_SECTORS))
     if sectors < 0 or sectors % _BLOCK_SECTORS:

@@ -17,7 +17,7 @@ from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import dmsetup, dmzadm, zone_reset
 
 _BLOCK = 4096
-# dm-zoned-metadata.c: entries of 8 B in a block of the chunk table; bits in one of a bitmap.
+# dm-zoned-metadata.c: entries of 8 B in a block of the chunk table, and bits in a bitmap's block.
 _ENTRIES = _BLOCK // 8
 _BITS = _BLOCK * 8
 # Two sets of metadata, one of which is written as a log.
@@ -58,7 +58,7 @@ class DmZoned(TranslatedLevel):
         return _slice(device, {})
 
     def caveats(self, device: Device) -> tuple[Issue, ...]:
-        """dm-zoned does not limit its active zones."""
+        """Report that dm-zoned does not limit its active zones."""
         limit = device.max_active_zones or 0
         where = f"this device allows {limit}" if limit else "this device has no limit"
         return (
@@ -97,7 +97,7 @@ def parse_status(text: str) -> dict[str, Scalar]:
     """Read ``96 zones 14/30 cache 0/0 random 34/47 sequential``: zones in all, free/all by kind.
 
     Raises:
-        ToolFailed: it is of another form.
+        ToolFailed: it has another form.
     """
     fields = text.split()
     try:
@@ -118,7 +118,7 @@ def _seq(options: Mapping[str, Scalar]) -> int:
 
 
 def _slice(device: Device, options: Mapping[str, Scalar]) -> Bytes:
-    """Return the conventional slice that leaves the target exactly the zoned device's room.
+    """Return the size of the slice that gives the target exactly the zoned device's capacity.
 
     The target has one chunk for every zone that is neither metadata nor reserved for reclaim; so
     the slice holds two sets of metadata and as many zones as are reserved (dmzadm: dmz_lib.c).

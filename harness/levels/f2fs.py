@@ -93,7 +93,7 @@ class F2fs(FileSystemLevel):
         return logs if most is None else min(most, logs)
 
     def probe_zoned(self, device: Device) -> Reason | None:
-        """Open zones for all logs, and zones of whole segments."""
+        """Check that all logs can be open, and that zones consist of whole segments."""
         if device.max_open_zones and device.max_open_zones < _ACTIVE_LOGS:
             return Reason(
                 "zones-open-limit",
@@ -186,7 +186,7 @@ class F2fs(FileSystemLevel):
         return tuple(number(self.kernel.sys("fs", "f2fs", device, name), name) for name in names)
 
     def _collecting(self, zoned: Device) -> TimeBetween:
-        """Time collections, of which a file system has one at a time."""
+        """Measure the times of collections; a file system runs one at a time."""
         return TimeBetween(
             self.kernel.sys("kernel", "tracing"),
             f"zonelab-gc-{Path(zoned.path).name}",
@@ -203,7 +203,7 @@ class F2fs(FileSystemLevel):
     def _slow_down(self, context: LevelContext) -> None:
         """Let background work sleep longer where the drive is modelled and dilated.
 
-        A second of the drive takes ``dilation`` seconds of the kernel, which knows nothing of it.
+        A second of the drive takes ``dilation`` seconds of the kernel's clock.
         """
         factor = context.device.dilation
         if factor == 1:

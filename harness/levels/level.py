@@ -155,8 +155,8 @@ class Level(ABC):
     needs: ClassVar[Needs] = Needs(16, 3, "data, metadata and journal each keep a zone active")
     needs_conventional: ClassVar[bool] = False
     schedulers: ClassVar[tuple[str, ...]] = ()
-    # Recorded conditions that are part of the level: beginnings of keys as ``compare`` lists them.
-    # They may differ from the baseline's.
+    # Recorded conditions that are part of the level, as prefixes of the keys that ``compare``
+    # lists. They may differ from the baseline's.
     owns: ClassVar[tuple[str, ...]] = ()
     # Kernel modules whose parameters change what it does, as sysfs names them.
     modules: ClassVar[tuple[str, ...]] = ()
@@ -218,7 +218,7 @@ class Level(ABC):
             return None
         return Reason(
             "needs-kernel-device",
-            f"{self.name} needs a block device of the kernel, and {device.model} is none",
+            f"{self.name} needs a block device of the kernel, and {device.model} is not one",
             "without DEVICE=model:… the study runs on a rig",
         )
 
@@ -265,11 +265,11 @@ class Level(ABC):
 
     @property
     def measures_conventional(self) -> bool:
-        """Whether the level measures a conventional device alone, without a database."""
+        """Whether the level measures only a conventional device, without a database."""
         return not self.takes_database and not self.uses_zoned
 
     def main_device(self, zoned: Device, conventional: Device | None) -> Device:
-        """Return the device that holds the level's data, of the two that it was given."""
+        """Return which of the two devices holds the level's data."""
         return zoned if self.uses_zoned or conventional is None else conventional
 
     # --- hooks of a run, in their order --------------------------------------------------------
@@ -283,7 +283,7 @@ class Level(ABC):
         raise NotImplementedError
 
     def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:  # noqa: ARG002
-        """Yield what the gauges show after each line of the level's own ledger, if they read it."""
+        """Yield the gauges' values after each line of the level's own ledger, if they read it."""
         return iter(())
 
     def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002

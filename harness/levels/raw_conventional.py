@@ -21,12 +21,12 @@ from harness.store.files import descriptor
 from harness.store.spec import Device, Reason
 from harness.tools import discard, raw_label
 
-# A label, and a region of at least as much.
+# Enough for the label and a small region to measure.
 _LEAST_BYTES = 4 << 20
 
 
 class RawConventional(Level):
-    """Programs on a bare namespace, drive or partition, discarded at first."""
+    """Programs on a bare namespace, drive or partition, which is discarded first."""
 
     name: ClassVar[str] = "raw-conventional"
     summary: ClassVar[str] = "a bare conventional device: measures the device"
@@ -68,6 +68,6 @@ class RawConventional(Level):
 
 
 def _discard(node: Path, size: int) -> bool:
-    """Return whether the drive now knows that nothing on it is used."""
+    """Discard all data; return whether the drive accepted the discard."""
     with descriptor(node, os.O_WRONLY) as handle:
         return discard.discard(handle, 0, size)

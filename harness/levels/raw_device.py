@@ -49,7 +49,7 @@ class RawDevice(Level):
         except HostError as error:
             return Reason.of(error)
         if not device.zoned:
-            return Reason("not-zoned", f"{device.path} has no zones", "name a zoned one")
+            return Reason("not-zoned", f"{device.path} has no zones", "name a zoned device")
         if (device.zones or 0) < _MIN_ZONES:
             return Reason(
                 "zones-too-few",
@@ -79,7 +79,7 @@ class RawDevice(Level):
         return up
 
     def usage(self, up: LevelUp) -> LevelUsage:
-        """Return zoneprobe's own counts; none while it has not run. fio counts for itself."""
+        """Return zoneprobe's own counts; none before it has run. fio's output has fio's counts."""
         if not up.records[0].stat().st_size:
             return LevelUsage(None, None, None, "none: nothing is collected")
         with up.records[0].open(encoding="utf-8", errors="replace", newline="\n") as lines:

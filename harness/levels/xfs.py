@@ -22,7 +22,8 @@ from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
 
-# Both came with these versions: Documentation/admin-guide/xfs.rst, and xfsprogs' changelog.
+# The first versions of Linux and xfsprogs that support zones: Documentation/admin-guide/xfs.rst,
+# and xfsprogs' changelog.
 _SINCE = (6, 15)
 # fs/xfs/Kconfig: zoned devices are realtime devices; off by default before Linux 6.18.
 _REALTIME = "CONFIG_XFS_RT"
@@ -64,7 +65,7 @@ class Xfs(FileSystemLevel):
 
     def probe_zoned(self, device: Device) -> Reason | None:
         """Check that xfs can derive the zone size, and that kernel and xfsprogs support zones."""
-        # xfs_compute_rgblklog(): the file system stores the capacity alone.
+        # xfs_compute_rgblklog(): the file system stores only the capacity.
         capacity = device.zone_capacity or 0
         if 1 << (capacity - 1).bit_length() != device.zone_size:
             return Reason(
@@ -118,7 +119,8 @@ class Xfs(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the collector's counters (Linux 7.0 and newer) and the zones' state from sysfs.
 
-        An event is a piece that was moved: zones that emptied by themselves are reset as well.
+        An event is a piece of data that was moved. Resets are not events: they include zones that
+        became empty without the collector.
         """
         device = self.device_of(up)
         stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")

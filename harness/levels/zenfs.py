@@ -32,7 +32,7 @@ from harness.tools import db_bench, proc, zenfs, zone_reset
 from harness.tools.kernel import Kernel
 
 _COLD = "cold"
-# Cold data is a second database, filled in order and left alone. Bytes of an entry in a table:
+# Cold data is a second database, filled in order and then unchanged. Bytes of an entry in a table:
 # key, value, sequence number, lengths, and its part of block trailer and index.
 _COLD_KEY, _COLD_VALUE, _COLD_EXTRA = 16, 8000, 70
 _NEVER = 1 << 30  # files in level 0 before writers would wait
@@ -64,7 +64,9 @@ class ZenFs(Level):
     summary: ClassVar[str] = "RocksDB on the zones themselves, through upstream's ZenFS"
     kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     needs: ClassVar[Needs] = Needs(
-        zenfs.MIN_ZONES, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"
+        zenfs.MIN_ZONES,
+        3,
+        "ZenFS refuses fewer than 32 zones; it needs two active zones for metadata",
     )
     schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
     owns: ClassVar[tuple[str, ...]] = ("manifest.level.program",)
@@ -207,7 +209,7 @@ class ZenFs(Level):
         name = Path(device.path).name
         if not device.zoned:
             return Reason(
-                "not-zoned", f"ZenFS writes zones, {device.path} has none", "name a zoned one"
+                "not-zoned", f"ZenFS writes zones, {device.path} has none", "name a zoned device"
             )
         if (device.zones or 0) < zenfs.MIN_ZONES:
             return Reason(
@@ -218,7 +220,7 @@ class ZenFs(Level):
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
         own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one with "none"
-        offered = zenfs.SCHEDULER in device.schedulers  # by the path node too
+        offered = zenfs.SCHEDULER in device.schedulers  # of the head or of its path node
         if hidden or own is None or (offered and zenfs.SCHEDULER not in own):
             return Reason(
                 "multipath-head",
@@ -252,7 +254,7 @@ class ZenFs(Level):
 
 
 def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
-    """Return db_bench's flags that write cold data: no log, no compaction, nothing compressed."""
+    """Return db_bench's flags that write cold data: no WAL, no compaction, no compression."""
     return {
         "benchmarks": "fillseq",
         "fs_uri": uri,

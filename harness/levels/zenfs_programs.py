@@ -1,4 +1,4 @@
-"""The programs of ZenFS that the user supplies: which of them work, and what they are."""
+"""The programs of ZenFS that the user supplies: which of them work, and their builds."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
 # one each for WALs, other small files and garbage collection, and one for data.
 MIN_ZONES = 16
 MIN_ACTIVE_ZONES = 6
-# The metadata log is one zone with a snapshot of all files in it: bytes per file and extent.
+# A snapshot of all files' metadata must fit into one zone. Each file and extent adds to it.
 _MIN_ZONE_CAPACITY = 1 << 20
-# alloc/allocator.cc: compactions leave kFlushKeeps + kOpeningKeeps zones empty, and those of the
-# WALs. The size of the WALs depends on the workload: 3 % and at least 2 zones are assumed.
+# alloc/reserve.cc: compactions leave kFlushKeeps + kOpeningKeeps zones empty, and the zones that
+# WALs need. This depends on the workload: 3 % of the zones, and at least 2, are assumed.
 _METADATA_ZONES = 3
 _KEPT_ZONES = 4
 _RESERVE_PERCENT = 3
@@ -123,7 +123,7 @@ class Zlfs(Level):
         return native.program(zlfs.PROGRAM), native.library(zlfs.LIBRARY)
 
     def room(self, device: Device) -> Bytes:
-        """Return the capacity of the zones beside those it keeps for itself."""
+        """Return the capacity of the zones, except those that zlfs keeps for itself."""
         return Bytes(usable_zones(device.zones or 0) * (device.zone_capacity or 0))
 
     def up(self, context: LevelContext) -> LevelUp:
@@ -185,7 +185,7 @@ class Zlfs(Level):
         )
 
     def database_bytes(self, up: LevelUp) -> int:
-        """Sum the lengths of the files on the zones, without the cold one."""
+        """Sum the lengths of the files on the zones, without the cold file."""
         return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
 
     def direct_io(self, up: LevelUp) -> DirectIo:
@@ -206,7 +206,7 @@ class Zlfs(Level):
         return zlfs_ledger.parse(lines, device.zone_capacity or 0)
 
     def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:
-        """Yield the columns of each line that has them; the gauge is null after another one."""
+        """Yield the columns of each line that has them; after other lines the gauge is null."""
         for line in lines:
             with suppress(ValueError):
                 yield zlfs.parse_ledger(line.encode())
@@ -249,7 +249,9 @@ def usable_zones(zones: int) -> int:
 
 def _probe_zones(device: Device) -> Reason | None:
     if not device.zoned:
-        return Reason("not-zoned", f"zlfs writes zones, {device.path} has none", "name a zoned one")
+        return Reason(
+            "not-zoned", f"zlfs writes zones, {device.path} has none", "name a zoned device"
+        )
     if (device.zones or 0) < MIN_ZONES:
         return Reason(
             "zones-too-few",
@@ -279,7 +281,7 @@ def _device(up: LevelUp) -> Path:
 
 
 def _specification(device: Device) -> Path:
-    """Return what zlfs' programs call a device."""
+    """Return the name of a device for zlfs' programs."""
     return Path(NativeDrive(device).specification if device.native else device.path)
 
 

@@ -29,7 +29,7 @@ class PhaseFacts:
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval,
     ``completed`` the requests that modelled drives completed. ``threads`` are the program's, by
-    name; what they used after the last look is not counted.
+    name; their use of processors after the last sample is not counted.
     """
 
     spec: PhaseSpec

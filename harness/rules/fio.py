@@ -32,7 +32,7 @@ from harness.workloads.fio_phases import wanted_bytes
     ),
 )
 def whole(run: RunFacts) -> Iterator[Issue]:
-    """Phases of fio do all that they are asked for, and begin on zones without state."""
+    """Phases of fio do all that they are asked for, and sweeps begin without active zones."""
     for phase in run.phases:
         if phase.spec.program != FioProgram.name:
             continue
@@ -84,7 +84,7 @@ def _early(
 ) -> Iterator[Issue]:
     moved = sum(way.bytes for job in jobs for way in job.directions.values())
     seconds = sum(job.clone_seconds for job in jobs) / int(flags.get("numjobs", 1))
-    # What time alone limits has to move something.
+    # A job without a limit of bytes must move at least one byte.
     wanted, runtime = wanted_bytes(flags) or 1, float(flags.get("runtime", 0))
     if moved < wanted and not 0 < runtime <= seconds:
         yield issue(

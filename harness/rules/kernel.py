@@ -108,15 +108,15 @@ def failed_writes(run: RunFacts) -> Iterator[Issue]:
 @rule(
     error(
         "kernel-oops",
-        "the kernel logged a fault of itself: Oops, BUG, panic",
+        "the kernel logged a fault in its own code: Oops, BUG, panic",
         "nothing that runs on a damaged kernel can be trusted",
     )
 )
 def oops(run: RunFacts) -> Iterator[Issue]:
-    """The kernel stays whole."""
+    """The kernel has no fault."""
     lockup = re.compile(_LOCKUP)
     lines = [line for line in _matching(run, _OOPS) if not lockup.search(line)]
-    yield from _found("kernel-oops", lines, "a fault of itself")
+    yield from _found("kernel-oops", lines, "a fault in its own code")
 
 
 @rule(
@@ -129,7 +129,7 @@ def oops(run: RunFacts) -> Iterator[Issue]:
     )
 )
 def lockups(run: RunFacts) -> Iterator[Issue]:
-    """Every processor keeps scheduling. An emulated machine stalls, but gives no times anyway."""
+    """Every processor keeps scheduling. An emulated machine may stall: its times do not count."""
     lines = _matching(run, _LOCKUP)
     yield from _found("kernel-lockup", lines, "a stalled processor", _of_times(run))
 
@@ -172,7 +172,7 @@ def machine_checks(run: RunFacts) -> Iterator[Issue]:
     )
 )
 def throttling(run: RunFacts) -> Iterator[Issue]:
-    """The processor keeps its clock."""
+    """The processor is not throttled."""
     lines = _matching(run, _THROTTLED)
     yield from _found("cpu-throttled", lines, "throttling")
 

@@ -32,7 +32,7 @@ def discarded(run: RunFacts) -> Iterator[Issue]:
     if run.level_facts.get("discarded") is False:
         device = run.spec.conventional or run.spec.device
         yield issue(
-            "not-discarded", f"{device.path} takes no discard: it begins with what was on it"
+            "not-discarded", f"{device.path} takes no discard: the run begins with its old data"
         )
 
 
@@ -162,5 +162,5 @@ def direct_io(run: RunFacts) -> Iterator[Issue]:
     ),
 )
 def level_caveats(run: RunFacts) -> Iterator[Issue]:
-    """Hand on the level's own caveats and what its checker found."""
+    """Pass on the level's own caveats and the findings of its checker."""
     yield from run.caveats

@@ -34,7 +34,7 @@ class Rule:
         return f"{self.module.rpartition('.')[2]}.{self.check.__name__}"
 
 
-_SEVERITIES: dict[str, Severity] = {}  # code → the first that is declared
+_SEVERITIES: dict[str, Severity] = {}  # code → the first declared severity
 
 
 def rule(*issues: IssueInfo) -> Callable[[Check], Rule]:

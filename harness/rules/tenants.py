@@ -20,7 +20,7 @@ _SPREAD_SECONDS = 1.0
     )
 )
 def all_lived(run: RunFacts) -> Iterator[Issue]:
-    """Every tenant runs to its end; without it, the others measure another mix."""
+    """Every tenant runs to its end; if one is missing, the others measure another mix."""
     if run.tenants is not None and run.tenants.died:
         yield issue("tenant-died", f"{run.tenants.died}; the others were stopped")
 

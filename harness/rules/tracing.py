@@ -21,7 +21,7 @@ from harness.store.spec import TracingMode
     warning(
         "every-command-kept",
         "the study sets `tracing: all`",
-        "writing down every command slows the run: do not use its times",
+        "storing every command slows the run: do not use its times",
     ),
 )
 def traced(run: RunFacts) -> Iterator[Issue]:
@@ -31,7 +31,7 @@ def traced(run: RunFacts) -> Iterator[Issue]:
     if run.spec.tracing is TracingMode.ALL:
         yield issue(
             "every-command-kept",
-            "tracing wrote down every command, which slows the run: do not use its times",
+            "tracing stored every command, which slows the run: do not use its times",
         )
 
 

@@ -225,7 +225,7 @@ def test_a_device_without_discard_is_warned_of(bare: Bare) -> None:
     (found,) = [issue for issue in bare.result.issues if issue.code == "not-discarded"]
     assert (found.severity, found.message) == (
         Severity.WARNING,
-        f"{bare.root}/dev/nvme0n1 takes no discard: it begins with what was on it",
+        f"{bare.root}/dev/nvme0n1 takes no discard: the run begins with its old data",
     )
     assert recompute.of_run(bare.folder) == []
     result = load_result(bare.folder)
