@@ -1,4 +1,4 @@
-"""Files of fio in a folder of others: what each of them measured, and how their options differ."""
+"""Published output files of fio: what each of them measured, and how their options differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from harness.tools.fio import FioJob, FioOutput
 # Options by their other names.
 _ALIASES = {"readwrite": "rw", "blocksize": "bs"}
 _DEFAULTS = {"rw": "read", "bs": "4096", "iodepth": "1", "numjobs": "1"}
-# What a figure varies, and names.
+# Options that a figure varies, and names.
 _AXES = frozenset({"name", "rw", "bs", "iodepth", "numjobs", "rate", "output", "randseed"})
-# What does not make two files different measurements.
+# Options that may differ between repetitions of one measurement.
 _NAMES = frozenset({"name", "output", "randseed"})
 # With these, fio waits for each command: the depth is 1 whatever iodepth is.
 _WAITING = frozenset({"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"})
@@ -136,7 +136,7 @@ def read(
         UsageError: there is no such file, or one of them cannot be adopted.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name a folder with JSON files of fio")
+        raise UsageError(f"{folder} is not a folder", hint="name a folder with JSON files of fio")
     paths = [path.relative_to(folder) for path in folder.rglob("*.json") if path.is_file()]
     left = sorted(path for path in paths if not _matches(path, skip))
     if not left:

@@ -1,4 +1,4 @@
-"""Stores files of fio as a campaign whose device has the kind ``imported``."""
+"""Store output files of fio as a campaign whose device has the kind ``imported``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _KIB = 1024
 
 
 class ImportedIssue(StrEnum):
-    """Issues of files of others. No rule raises them: rules judge our own runs."""
+    """Issues of published files. No rule raises them: rules judge our own runs."""
 
     OPTIONS_DIFFER = "fio-options-differ"
     ENDED_IN_RAMP = "fio-ended-in-ramp"
@@ -181,7 +181,7 @@ def _point(file: AdoptedFile) -> str:
 
 
 def _unique(name: str, taken: Mapping[str, object]) -> str:
-    """Return a name that is short and not taken: another ending of a long one can be equal."""
+    """Return a short name that is not taken: long names can become equal when they are cut."""
     name, number = name[:_LONGEST_PHASE], 2
     while (one := name if number == 2 else f"{name}-{number - 1}") in taken:  # noqa: PLR2004
         number += 1

@@ -52,7 +52,7 @@ exit: 0 ok, 2 set-up or playbook failed, 4 runs failed or are invalid, 130 inter
 _GOOD = {Status.OK.value, Status.SKIPPED.value}
 # What ansible-playbook returns when a task failed. If runs failed, its last task fails.
 _PLAY_FAILED = 2
-_GOES_ON = (ExitCode.OK, _PLAY_FAILED, ExitCode.RUNS_FAILED)
+_CONTINUES_AFTER = (ExitCode.OK, _PLAY_FAILED, ExitCode.RUNS_FAILED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,7 +161,7 @@ def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[in
             ended = _outcome(folder)
         if ended and code != _PLAY_FAILED:
             code = ended
-        if ended not in _GOES_ON:
+        if ended not in _CONTINUES_AFTER:
             return ended, reported
     return code, reported
 

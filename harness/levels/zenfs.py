@@ -169,7 +169,7 @@ class ZenFs(Level):
         )
         if not ended.ok:
             raise proc.failure(ended)
-        return _under(zenfs.dump(_name(up)).files, _COLD)
+        return _bytes_under(zenfs.dump(_name(up)).files, _COLD)
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return free bytes and garbage from ``dump``; ZenFS does not count what its GC moves."""
@@ -194,7 +194,7 @@ class ZenFs(Level):
 
     def database_bytes(self, up: LevelUp) -> int:
         """Sum the lengths of the database's files."""
-        return _under(zenfs.dump(_name(up)).files, DB_IN_URI)
+        return _bytes_under(zenfs.dump(_name(up)).files, DB_IN_URI)
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Writes always bypass the page cache; reads do where db_bench requests it."""
@@ -285,7 +285,7 @@ def _dump_row(stdout: str) -> tuple[int, ...]:
     return (*bytes_, dump.empty, dump.full, len(dump.files))
 
 
-def _under(files: Mapping[str, int], folder: str) -> int:
+def _bytes_under(files: Mapping[str, int], folder: str) -> int:
     return sum(size for name, size in files.items() if name.startswith(f"/{folder}/"))
 
 

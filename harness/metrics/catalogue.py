@@ -42,7 +42,7 @@ class MetricInfo:
         unit: ``B``, ``1`` for plain numbers, ``us``, …
         kind: whether it is a result on an emulated device.
         includes_wal: the bytes include the write-ahead log.
-        includes_reads: the bytes include what caches did not serve.
+        includes_reads: the bytes include reads that caches did not serve.
     """
 
     name: str

@@ -64,7 +64,7 @@ def wear(plan: Plan, rated: Bytes | None, before: Conditioning) -> list[Wear]:
     for host in plan.hosts:
         if host.inspection.device.kind is DeviceKind.HARDWARE:
             found.append(_wear(host, rated, before))
-        found += _others(host, rated)
+        found += _wear_of_other_drives(host, rated)
     return found
 
 
@@ -92,7 +92,9 @@ def require_allowed(wears: Sequence[Wear], limit: float) -> None:
 
 
 def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
-    runs = [run.predicted for run in _possible(host) if _elsewhere(host, run) is None]
+    runs = [
+        run.predicted for run in _possible_runs(host) if _device_on_another_drive(host, run) is None
+    ]
     written = sum(run.bytes_written for run in runs)
     conditioning = _conditioning(host, before)
     total = written + conditioning
@@ -109,11 +111,11 @@ def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
     )
 
 
-def _others(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
+def _wear_of_other_drives(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
     """Yield the wear of drives that only levels without zones use."""
     runs: dict[str, list[RunSpec]] = defaultdict(list)
-    for run in _possible(host):
-        device = _elsewhere(host, run)
+    for run in _possible_runs(host):
+        device = _device_on_another_drive(host, run)
         if device is not None and device.kind is DeviceKind.HARDWARE:
             runs[device.path].append(run)
     for path, own in runs.items():
@@ -129,12 +131,12 @@ def _others(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
         )
 
 
-def _possible(host: HostPlan) -> list[RunSpec]:
+def _possible_runs(host: HostPlan) -> list[RunSpec]:
     missing = {probe.level for probe in host.inspection.levels if not probe.available}
     return [run for run in host.runs if run.level not in missing]
 
 
-def _elsewhere(host: HostPlan, run: RunSpec) -> Device | None:
+def _device_on_another_drive(host: HostPlan, run: RunSpec) -> Device | None:
     """Return the device that takes a run's bytes, if it is not on the drive with the zones."""
     level, device = levels.LEVELS.get(run.level), run.conventional
     if level is None or level.uses_zoned or device is None:

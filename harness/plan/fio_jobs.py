@@ -54,7 +54,7 @@ def _state(job: Job, state: Prepare) -> dict[str, Any]:
         "conventional": state.conventional,
         "times": state.times,
     }
-    return _known(found)
+    return _without_nulls(found)
 
 
 def _client(job: Job, client: Client) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _client(job: Job, client: Client) -> dict[str, Any]:
         "seconds": whole if whole > 0 else None,
         "bytes": limit,
     }
-    return _known(found)
+    return _without_nulls(found)
 
 
 def _reads(job: Job, client: Client) -> int:
@@ -115,7 +115,7 @@ def _bytes(text: str | None) -> int | None:
     return None if text is None else int(number(text, BYTES, "size"))
 
 
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

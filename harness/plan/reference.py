@@ -25,7 +25,7 @@ _ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 # All levels are assumed to be available.
 LEVELS = tuple(levels.LEVELS)
 
-_ALONE = Inspection(
+_ONE_NAMESPACE = Inspection(
     host=HostFacts("rig", "7.2.0", "Debian GNU/Linux 13", 2, Bytes(4096 * MIB), "9.10.0"),
     device=Device(
         path="/dev/nvme0n2",
@@ -52,9 +52,11 @@ _ALONE = Inspection(
 
 # The second zoned namespace, for tenants.
 _SECOND = replace(
-    _ALONE.device, path="/dev/nvme0n3", identity=replace(_ALONE.device.identity, nsid=3)
+    _ONE_NAMESPACE.device,
+    path="/dev/nvme0n3",
+    identity=replace(_ONE_NAMESPACE.device.identity, nsid=3),
 )
-RIG = replace(_ALONE, others=(OtherDevice(_SECOND, (), _ALONE.levels),))
+RIG = replace(_ONE_NAMESPACE, others=(OtherDevice(_SECOND, (), _ONE_NAMESPACE.levels),))
 
 # ZenFS needs this many zones. The drive with the largest zones has exactly as many.
 _FEWEST_ZONES = 32

@@ -1,4 +1,4 @@
-"""Stores replays as a campaign whose device has the kind ``replayed``."""
+"""Store replays as a campaign whose device has the kind ``replayed``."""
 
 from __future__ import annotations
 

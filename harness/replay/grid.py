@@ -16,7 +16,7 @@ from harness.tools.zlfs_replay import Replayed
 
 _MIB = 2**20
 _BAR_WIDTH = 24
-# Where the capacity of an infeasible setting is: keys of zlfs-replay's answer, and their names.
+# Uses of the capacity in an infeasible setting: keys of zlfs-replay's answer, and texts.
 _SPACE = {
     "live": "live",
     "pad": "filling",
@@ -57,7 +57,7 @@ def play(
 ) -> list[Replayed]:
     """Play all jobs and return their results in the same order.
 
-    ``model`` is a drive, as zonemodel reads it, that gives times.
+    ``model`` is a drive as zonemodel reads it; results then have times.
     ``on_progress`` is called with the number of finished jobs and the seconds since the start.
 
     Raises:

@@ -92,7 +92,7 @@ def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:
         talk.say(f"copying {image.root}")
         _run("cp", "--sparse=always", "--no-preserve=mode", str(image.root), str(disk))
         _add_login(disk, work)
-        _make_bootable(disk, _core(rig, work))
+        _make_bootable(disk, _core_image(rig, work))
         talk.say("converting the disk")
         _run("qemu-img", "convert", "-O", "qcow2", str(disk), str(work / "box.img"))
         _pack(work, disk.stat().st_size).rename(target)
@@ -135,7 +135,7 @@ def _add_login(disk: Path, work: Path) -> None:
             raise ToolFailed(f"debugfs did not write {path} of the box")
 
 
-def _core(rig: Rig, work: Path) -> bytes:
+def _core_image(rig: Rig, work: Path) -> bytes:
     """Return GRUB's core.img with a configuration that starts the image's kernel."""
     (work / "grub.cfg").write_text(
         "set root=(hd0)\n"

@@ -260,7 +260,9 @@ def load(name: str, folder: Path = RIGS) -> Rig:
         # strict mode does not accept a list for a tuple
         return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
     except ValidationError as error:
-        raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None
+        raise ConfigError(
+            f"{path.name}: {_first_problem(error)}", hint="see docs/rigs.md"
+        ) from None
 
 
 def overhead_left(served: str, dilation: int, overhead_us: float) -> float | None:
@@ -328,7 +330,7 @@ def _freeze(value: object) -> object:
     return _tuples(value) if isinstance(value, dict) else value
 
 
-def _first(error: ValidationError) -> str:
+def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     where = ".".join(str(part) for part in problem["loc"]) or "the file"
     message = problem["msg"].removeprefix("Value error, ")

@@ -76,7 +76,7 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     if rig.nvme:
         words.append(f"zonelab.witness={witness_server.ADDRESS}")
     args += _clock(rig)
-    args += ["-append", " ".join([*words, *_words(rig)])]
+    args += ["-append", " ".join([*words, *_kernel_words(rig)])]
     args += ["-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
     # the key is passed at boot: one cached image serves all checkouts
@@ -115,7 +115,7 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     args += ["-display", "none", "-nic", "none", "-no-reboot"]
     args += ["-kernel", str(image.kernel), "-initrd", REPLAY_INITRD, *_clock(rig)]
     # idle=poll: the processor is never idle before elf.py's program starts, which is after boot
-    words = [*_COMMON, f"rdinit=/{REPLAY_INIT}", "idle=poll", *_words(rig)]
+    words = [*_COMMON, f"rdinit=/{REPLAY_INIT}", "idle=poll", *_kernel_words(rig)]
     args += ["-append", " ".join(words), "-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
     # The guest names the last module (the results) pmem0. A read-only image needs no copy.
     root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,readonly=on"
@@ -139,7 +139,7 @@ def _clock(rig: Rig) -> list[str]:
     return [] if rig.icount is None else ["-icount", rig.icount, *_ICOUNT]
 
 
-def _words(rig: Rig) -> list[str]:
+def _kernel_words(rig: Rig) -> list[str]:
     """Return the words of the kernel's command line that follow from the rig's file."""
     if rig.icount is None:
         return [*rig.append]

@@ -27,7 +27,7 @@ def of_json(content: Any) -> str:
 
 
 def files(folder: Path) -> list[str]:
-    """Return the relative names of all files below ``folder`` but the checksum file, sorted."""
+    """Return the sorted relative names of all files in ``folder`` except the checksum file."""
     # Strings, because a campaign has tens of thousands of files and Path objects are slow.
     top = len(str(folder)) + 1
     relative = []

@@ -1,4 +1,4 @@
-"""Stores finished runs of another machine in a campaign."""
+"""Store finished runs of another machine in a campaign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Names of runs that were stored, and that were there; a line for each damaged one."""
+    """Names of runs that were stored or existed already, and a line for each damaged run."""
 
     new: list[str] = field(default_factory=list)
     already: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ def collect(source: Path, into: Path) -> Collected:
     with full_disk_is_clear(runs):
         runs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=into) as staging:
-            return _take(_unpack(source, Path(staging)), runs)
+            return _store_runs(_unpack(source, Path(staging)), runs)
 
 
 def _unpack(source: Path, staging: Path) -> Path:
@@ -68,7 +68,7 @@ def _copy(source: Path, target: Path) -> None:
         copy(path, target / path.name)
 
 
-def _take(folder: Path, runs: Path) -> Collected:
+def _store_runs(folder: Path, runs: Path) -> Collected:
     found = Collected()
     for run in completed(folder):
         split_attempt(run.name)  # raises for a name that is not a run's

@@ -1,4 +1,4 @@
-"""Differences between two records, field by field, as lines for people."""
+"""Differences between two records, field by field, as lines of text."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def differences(
 ) -> Iterator[str]:
     """Yield ``<where>: <field>: has …, <source> …`` for each value that differs.
 
-    ``source`` is what ``wanted`` comes from, with a verb. The fields ``without``, at any depth, may
-    differ.
+    ``source`` names the origin of ``wanted``, with a verb. The fields ``without``, at any depth,
+    may differ.
     """
     for path, value, other in _pairs("", encode(stored), encode(wanted), frozenset(without)):
         name = f"{where}: {path}" if path else where

@@ -24,8 +24,8 @@ _HEX = re.compile(r"[0-9A-Fa-f-]+")
 # Shorter names and host names are replaced only as whole words, and never where they are the name
 # of a JSON field: a host may be called "rig".
 _SHORT = 6
-_ALONE = rb"(?<![0-9A-Za-z])%s(?![0-9A-Za-z])"
-_NO_FIELD = rb'(?![^"\n]*"\s*:)'
+_WHOLE_WORD = rb"(?<![0-9A-Za-z])%s(?![0-9A-Za-z])"
+_NOT_A_FIELD = rb'(?![^"\n]*"\s*:)'
 
 
 class Masks:
@@ -34,18 +34,18 @@ class Masks:
     def __init__(self, hosts: Iterable[str], serials: Iterable[str]) -> None:
         names = {name: f"host-{_hash(name)[:8]}" for name in hosts if name}
         for serial in filter(None, serials):
-            names.setdefault(serial, _alike(serial))
-            for form in _forms(serial):
-                names.setdefault(form, _alike(form))
+            names.setdefault(serial, _same_form(serial))
+            for spelling in _spellings(serial):
+                names.setdefault(spelling, _same_form(spelling))
         self._masks: Mapping[bytes, bytes] = {
             name.lower().encode(): mask.encode() for name, mask in names.items()
         }
-        alone = {name.lower().encode() for name in hosts} | {
+        whole_words = {name.lower().encode() for name in hosts} | {
             name for name in self._masks if len(name) < _SHORT
         }
         ordered = sorted(self._masks, key=len, reverse=True)
-        self._text = _pattern(ordered, alone, b"")
-        self._records = _pattern(ordered, alone, _NO_FIELD)
+        self._text = _pattern(ordered, whole_words, b"")
+        self._records = _pattern(ordered, whole_words, _NOT_A_FIELD)
 
     def bytes(self, content: bytes, *, record: bool = False) -> bytes:
         """Return content with every identity replaced; ``record`` means that it is JSON."""
@@ -57,9 +57,13 @@ class Masks:
         return self.bytes(name.encode()).decode()
 
 
-def _pattern(names: Sequence[bytes], alone: Collection[bytes], behind: bytes) -> re.Pattern[bytes]:
+def _pattern(
+    names: Sequence[bytes], whole_words: Collection[bytes], condition: bytes
+) -> re.Pattern[bytes]:
+    """Return a pattern of all names; ``condition`` follows names that must be whole words."""
     parts = [
-        (_ALONE % re.escape(name)) + behind if name in alone else re.escape(name) for name in names
+        (_WHOLE_WORD % re.escape(name)) + condition if name in whole_words else re.escape(name)
+        for name in names
     ]
     return re.compile(b"|".join(parts) or rb"(?!)", re.IGNORECASE)
 
@@ -98,7 +102,7 @@ def _of_record(record: Any) -> Iterator[str]:
             yield from _of_record(value)
 
 
-def _forms(identity: str) -> Iterator[str]:
+def _spellings(identity: str) -> Iterator[str]:
     """Return other spellings: without dashes, and byte by byte as in sysfs."""
     plain = identity.replace("-", "")
     if len(plain) in (16, 32) and _HEX.fullmatch(plain):
@@ -106,10 +110,10 @@ def _forms(identity: str) -> Iterator[str]:
         yield " ".join(plain[i : i + 2] for i in range(0, len(plain), 2))
 
 
-def _alike(identity: str) -> str:
-    """Return a hexadecimal hash of the identity's length with the same dashes.
+def _same_form(identity: str) -> str:
+    """Return a hexadecimal hash with the length and the dashes of the identity.
 
-    All spellings of one identity get the same digits. An identity of zeros is none and stays.
+    All spellings of one identity get the same digits. Zeros identify nothing and stay.
     """
     if not identity.strip("0- "):
         return identity

@@ -1,7 +1,7 @@
 """``ledger.json``: where the bytes of a run went, and whether adjacent layers agree.
 
-docs/methods.md defines the letters and formulas. Null means that nothing counted it. Bytes unless
-stated otherwise.
+docs/methods.md defines the letters and formulas. Values are bytes unless stated otherwise; null
+means that nothing counted them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from harness.store.codec import SCHEMA_VERSION
 
 RUN = "run"  # the entry that adds up all phases
 MODELLED_MEDIA = "modelled:"  # begins the source of M where a model of a drive counted it
-# The part of a modelled drive in files that holds the data; another part takes the time.
+# Name of the part of a modelled drive in files that stores the data. Another part models the time.
 CONTENTS = "contents"
 COLD = "cold"  # the entry between "level up" and the first phase
 
 
 class OwnTotals(Protocol):
-    """The part of ``OwnCounts`` that a level's own ledger alone gives."""
+    """The fields of ``OwnCounts`` that follow from a level's own ledger."""
 
     @property
     def payload(self) -> Mapping[str, int]: ...  # noqa: D102
@@ -41,7 +41,7 @@ class OwnCounts:
     """What a level itself counted since it came up, exactly."""
 
     payload: Mapping[str, int]  # content written, by cause
-    filling: Mapping[str, int]  # headers and padding of blocks written around it, by cause
+    filling: Mapping[str, int]  # headers and padding of blocks around the content, by cause
     given_up: Mapping[str, int]  # capacity lost by finishing zones early, by cause
     finishes: int  # zones finished
     resets: int  # zones reset
@@ -103,7 +103,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class SeriesMark:
-    """What a sampled series held at a barrier, so that a later edit of it is found."""
+    """Length and digest of a sampled series at a barrier, which reveal a later edit."""
 
     samples: int  # lines without the header
     digest: str  # SHA-256 of the file up to here
@@ -114,9 +114,10 @@ class Completions:
     """Requests that a modelled drive completed since it was started."""
 
     count: int  # all of them
-    on_time: int  # at most 2 % or 1 us of the model later than the server's calibrated wake-up
+    # Ended at most 2 % of their latency, or 1 us of the model, after the calibrated wake-up.
+    on_time: int
     # Sums over all of them, in ns of the kernel's clock. Null in records of before 2026-11-26.
-    late_ns: int | None = None  # what they were later than the calibrated wake-up
+    late_ns: int | None = None  # times by which they ended after the calibrated wake-up
     latency_ns: int | None = None  # latencies of the model
 
     @property
@@ -126,7 +127,7 @@ class Completions:
 
     @property
     def late_share(self) -> float | None:
-        """Time that the requests took beyond their model, over the model's time."""
+        """Time by which the requests were late / their time in the model."""
         return ratio(self.late_ns, self.latency_ns)
 
 
@@ -151,8 +152,8 @@ class Snapshot:
     database_bytes: int  # live database files (part of V)
     trace: Trace | None = None  # null: not traced, or something was in flight
     media: Witness | None = None  # what the drives wrote to their media; null unless all report it
-    # What the tools of barriers have read before, as part of ``read`` and ``busy_ms``. No interval
-    # is charged with it. Empty in records of before 2026-11-24.
+    # Reads of the barriers' own tools so far. ``read`` and ``busy_ms`` include them, but they count
+    # for no interval. Empty in records of before 2026-11-24.
     tools_read: Mapping[str, int] = field(default_factory=dict)
     tools_busy_ms: Mapping[str, int] = field(default_factory=dict)
     # By the name of the series. Empty in records of before 2026-11-25.
@@ -181,7 +182,7 @@ class Snapshot:
     def completed_since(self, before: Snapshot) -> Completions | None:
         """Return what all modelled drives completed since another barrier.
 
-        Null if there is none, or if one was not counted at that barrier.
+        Null if there is no modelled drive, or if one was not counted at that barrier.
         """
         if not self.completions or not self.completions.keys() <= before.completions.keys():
             return None

@@ -21,17 +21,17 @@ class MediaInterval:
     discarded: int
     programmed: int | None = None  # M: pages of the host, and collected ones
     collected: int | None = None  # copied by the drive
-    failed: int = 0  # of writes and write zeroes that the device refused: not recorded
+    failed: int = 0  # by commands that the device refused: not recorded
 
     @property
     def recorded(self) -> tuple[str, int, int, int]:
-        """What the recorded commands give, without the drive."""
+        """The values that follow from the recorded commands, without the model of the drive."""
         return (self.mark, self.written, self.zeroed, self.discarded)
 
 
 @dataclass(frozen=True, slots=True)
 class MediaRecord:
-    """The commands to the conventional device of a run, played after those of earlier runs."""
+    """The commands of a run to a conventional device, played after the commands of earlier runs."""
 
     device: str  # kernel name of the conventional device
     model: str  # name of the model
@@ -45,12 +45,12 @@ class MediaRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelledMedia:
-    """Sums in bytes from the begin of the recording up to a barrier; null: unknown."""
+    """Sums in bytes from the start of the recording up to a barrier; null: unknown."""
 
     model: str
     problem: str  # why something is unknown; '' if nothing is
-    recorded: int | None  # what the model took as written: write zeroes too
-    failed: int  # what the kernel counted for commands that the device refused
+    recorded: int | None  # written by the recorded commands, write zeroes included
+    failed: int  # counted by the kernel for commands that the device refused
     programmed: int | None  # M
 
 

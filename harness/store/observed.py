@@ -1,4 +1,4 @@
-"""``raw/observed.json``: what the rules judge and no other raw file holds."""
+"""``raw/observed.json``: inputs of the rules that no other raw file holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "raw/observed.json"
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
-    """How the tenants of a run got on together.
+    """Facts about all tenants of a run.
 
     ``died`` names the tenant that failed and how, '' if none did. ``units``: each tenant had its
     own systemd unit. ``spread`` is the time in seconds between the first and the last end of
@@ -24,16 +24,16 @@ class TenantFacts:
     died: str = ""
     units: bool = True
     spread: float = 0.0
-    harness_seconds: float | None = None  # CPU time of the harness in the common time
+    harness_seconds: float | None = None  # CPU time of the harness while all tenants ran
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTenant:
-    """A tenant as the rules judge it. ``stopped``: the runner ended it, as another one died."""
+    """A tenant as the rules judge it. ``stopped``: the runner ended it, because another died."""
 
     device: Device  # its slice, or the whole device
     conventional: Device | None  # its slice of the conventional device
-    utilisation: Utilisation | None  # null: the run ended before, or others own the file system
+    utilisation: Utilisation | None  # null: not reached, or another tenant owns the files
     stopped: bool
     findings: tuple[Issue, ...]  # what the checker of its level found
 
@@ -50,11 +50,12 @@ class ObservedRun:
     untraced: Reason | None  # why commands were not traced
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
     samples: Mapping[str, int] | None = None  # lines of each file in series/; null: not recorded
-    digests: Mapping[str, str] | None = None  # SHA-256 of each file in series/; null as samples
-    longest_gap: float | None = None  # seconds between samples of a series at most; null as samples
+    digests: Mapping[str, str] | None = None  # SHA-256 of each file in series/; null: not recorded
+    longest_gap: float | None = None  # longest time between samples in s; null: not recorded
     kernel_log_digest: str | None = None  # SHA-256 of raw/kernel.log; null: not recorded
     together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
     tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null as ``together``
-    # Bytes that other programs wrote right before the run; null: the claim refuses such a device.
+    # Bytes that other programs wrote right before the run. Only in old records: the claim now
+    # refuses such a device.
     idle_written: Mapping[str, int] | None = None
     schema_version: int = SCHEMA_VERSION  # of this file

@@ -27,7 +27,7 @@ _PRESET = 1
 def find(path: Path) -> Path | None:
     """Return the stored file, compressed or not, or None when it was not kept."""
     for suffix in ("", SUFFIX):
-        if os.path.isfile(f"{path}{suffix}"):  # noqa: PTH113 - most are asked for in vain
+        if os.path.isfile(f"{path}{suffix}"):  # noqa: PTH113 - most of these files do not exist
             return path.with_name(path.name + suffix)
     return None
 
@@ -121,7 +121,7 @@ class _StoredFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, view: memoryview) -> int:  # type: ignore[override]  # all it gets
+    def readinto(self, view: memoryview) -> int:  # type: ignore[override]  # no other type comes
         try:
             content = self._file.read(len(view))
         except UNREADABLE as error:

@@ -17,13 +17,13 @@ from harness.store.codec import SCHEMA_VERSION
 Bytes = NewType("Bytes", int)
 Scalar = str | int | float | bool
 
-# Factors that trade capacity for something else: a setting too small for the data is a result.
+# Factors that trade capacity for something else. That a setting cannot hold the data is a result.
 TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 
 # Ends the variant of a cell that repeats another one, to set the noise floor.
 TWIN = "twin"
-# In place of a serial number where a device has no name but the kernel's.
+# In place of a serial number, for a device with no other name than the kernel's.
 UNSTABLE = "kernel-name."
 # Ends the name of a modelled drive (harness/observe/zoneblk.py).
 _DILATION = re.compile(r" x(\d+)$")
@@ -36,7 +36,8 @@ NATIVE = "zlfs"
 class DeviceKind(StrEnum):
     """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device.
 
-    Times on a ``modelled`` drive are results of its model. Others measured ``imported`` ones.
+    Times on a ``modelled`` drive are results of its model. ``imported`` runs have times that other
+    people measured.
     """
 
     EMULATED = "emulated"
@@ -97,7 +98,7 @@ class DeviceIdentity:
 
     @property
     def key(self) -> str:
-        """The first that is set: ``eui.…``, ``nguid.…``, ``uuid.…``, else ``serial:nsid``.
+        """The first identifier that is set: ``eui.…``, ``nguid.…``, ``uuid.…``, ``serial:nsid``.
 
         A modelled drive has ``model.<uuid>``.
         """
@@ -149,7 +150,7 @@ class Device:
 
     @property
     def dilation(self) -> int:
-        """Seconds that a second of the drive's model takes; 1 on a drive that is not modelled."""
+        """Seconds of this machine per second of the drive's model; 1 if it is not modelled."""
         found = _DILATION.search(self.model) if self.kind is DeviceKind.MODELLED else None
         return int(found[1]) if found else 1
 
@@ -212,7 +213,7 @@ class Inspection:
     refusals: tuple[Reason, ...]  # why the guard would refuse the device now; empty: allowed
     levels: tuple[LevelProbe, ...]  # which levels can run
     others: tuple[OtherDevice, ...] = ()  # for studies that vary the device, and for tenants
-    more_conventional: tuple[OtherDevice, ...] = ()  # measured beside the companion, bare
+    more_conventional: tuple[OtherDevice, ...] = ()  # bare levels measure them too
     endurance: Bytes | None = None  # bytes that may be written in the drive's life, by its estimate
     remainder: Device | None = None  # the drive's other namespace, if it is filled or purged first
     contents: tuple[DeviceContents, ...] = ()  # what runs destroy; not stored in campaigns
@@ -355,9 +356,9 @@ class RunSpec:
     variant: str = (
         ""  # distinguishes runs of one level with different options; empty: one set of options
     )
-    tracing: TracingMode = TracingMode.ZONES  # the traced commands
+    tracing: TracingMode = TracingMode.ZONES  # which commands are traced
     memory_limit: Bytes | None = None  # of the load program and its page cache; null: none
-    infeasible: Reason | None = None  # why the setting cannot hold the data: a result, not run
+    infeasible: Reason | None = None  # why it cannot hold the data: a result without a run
     tenants: tuple[TenantSpec, ...] = ()  # empty: a run of one workload
     media_model: MediaModel | None = None  # counts M of the conventional device; null: none does
     schema_version: int = SCHEMA_VERSION  # of this file
@@ -392,7 +393,7 @@ class HostPlan:
     host: str  # name of the host
     inspection: Inspection  # what the plan was made from
     runs: tuple[RunSpec, ...]  # in the order of execution
-    rig: str = ""  # rig of the study that these runs belong to; empty: the host has whole blocks
+    rig: str = ""  # rig of the study that these runs belong to; empty: it runs whole blocks
     source: str | None = None  # SHA-256 of the planner's source; null: not recorded
 
 

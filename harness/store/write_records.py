@@ -54,7 +54,7 @@ class RecordedBytes:
 
     @property
     def counted(self) -> int:
-        """What the kernel counts as written: Write Zeroes too."""
+        """Bytes that the kernel counts as written, which include Write Zeroes."""
         return self.written + self.zeroed
 
 
@@ -91,7 +91,7 @@ def write(
 
 
 def interval_of(time: int, marks: Mapping[str, int]) -> str:
-    """Return the mark at the end of the interval of a time in ns; '' behind the last one."""
+    """Return the mark at the end of the interval of a time in ns; '' after the last one."""
     later = [(moment, name) for name, moment in marks.items() if time <= moment]
     return min(later)[1] if later else ""
 

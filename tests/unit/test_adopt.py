@@ -260,7 +260,7 @@ def test_the_report_has_curves_and_every_guideline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("nowhere", *DEVICE), "nowhere is no folder"),
+        (("nowhere", *DEVICE), "nowhere is not a folder"),
         ((".", *DEVICE), ". has no *.json"),
         ((str(CAPTURED), *DEVICE, "--skip", "*"), "that is not skipped"),
         ((str(CAPTURED), "--device", " ", "--campaign", "theirs"), "--device is empty"),

@@ -259,7 +259,7 @@ def fake_image(folder: Path, monkeypatch: pytest.MonkeyPatch, dep: str = DEP) ->
             return dep.encode()
         return lzma.compress(name.encode()) if name.endswith(".xz") else name.encode()
 
-    monkeypatch.setattr(payload, "_dumped", dumped)
+    monkeypatch.setattr(payload, "_file_of_image", dumped)
     return Image(folder)
 
 

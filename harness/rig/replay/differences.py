@@ -78,14 +78,14 @@ def _difference(first: Path, second: Path, name: str) -> DifferingFile | None:
     number, (one, other) = next((found for found in pairs if len(set(found[1])) > 1), (0, ("", "")))
     if not number:
         return _binary(name, before, after)  # only bytes that are not UTF-8 differ
-    begin = max(_place(one, other) - _BEFORE, 0)
+    begin = max(_common_length(one, other) - _BEFORE, 0)
     shown = [line[begin : begin + _SHOWN] for line in (one, other)]
     time = _time(lines[0][0], one or other)
     return DifferingFile(name, f"line {number}", shown[0], shown[1], time)
 
 
 def _binary(name: str, before: bytes, after: bytes) -> DifferingFile:
-    place = _place(before, after)
+    place = _common_length(before, after)
     shown = [content[place : place + _BYTES].hex() for content in (before, after)]
     return DifferingFile(name, f"byte {place}", shown[0], shown[1], None)
 
@@ -95,7 +95,7 @@ def _content(path: Path) -> bytes | None:
     return None if stored is None else packed.unpack(stored.suffix, stored.read_bytes())
 
 
-def _place(first: Sequence[object], second: Sequence[object]) -> int:
+def _common_length(first: Sequence[object], second: Sequence[object]) -> int:
     """Return the length of the equal beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     shorter = min(len(first), len(second))

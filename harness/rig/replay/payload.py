@@ -90,7 +90,7 @@ def _modules(image: Image) -> dict[str, Entry]:
     if kernel is None:
         raise ToolFailed(f"{image.folder}/packages.txt names no kernel")
     folder = f"/usr/lib/modules/{kernel[1]}"
-    lines = _dumped(image, f"{folder}/modules.dep").decode().splitlines()
+    lines = _file_of_image(image, f"{folder}/modules.dep").decode().splitlines()
     needs = dict(line.split(":", 1) for line in lines)
     paths: dict[str, str] = {}
     for path, others in needs.items():
@@ -105,7 +105,7 @@ def _modules(image: Image) -> dict[str, Entry]:
 
 
 def _module(image: Image, folder: str, path: str) -> Entry:
-    content = _dumped(image, f"{folder}/{path}")
+    content = _file_of_image(image, f"{folder}/{path}")
     return Entry(lzma.decompress(content) if path.endswith(".xz") else content)
 
 
@@ -113,7 +113,7 @@ def _stem(path: str) -> str:
     return PurePosixPath(path).name.partition(".")[0]
 
 
-def _dumped(image: Image, path: str) -> bytes:
+def _file_of_image(image: Image, path: str) -> bytes:
     """Return a file of the image. debugfs reads it without root, because it mounts nothing."""
     with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
         target = Path(folder) / "file"
