@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "--overwrites",
         "PATTERN",
-        "writes of the files that match overwrite data; repeatable",
+        "declare that writes of the files that match overwrite data; repeatable",
     )
 
 

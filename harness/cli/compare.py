@@ -38,8 +38,8 @@ examples:
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
   zonelab compare example.tar.xz --format csv          # an archive of zonelab bundle
 
-The records of both sides are diffed first. A row is "not comparable" if any recorded condition
-differs that neither the contrasted factor nor the level owns; its notes give the reason.
+The records of both sides are compared first. A row is "not comparable" if a recorded condition
+differs that is part of neither the contrasted factor nor the level. Its notes give the reason.
 
 --format csv prints one line per metric, level and stratum. json has these as "rows", and also the
 watermark, noise floors, drift and the status of each cell's runs.

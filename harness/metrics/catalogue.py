@@ -89,21 +89,45 @@ _ENTRIES = (
     _time("throughput", "ops/s", _HIGHER, "operations / seconds, db_bench", _STDOUT),
     _time("seconds", "s", _LOWER, "wall time of the benchmark, db_bench", _STDOUT),
     _time("latency_mean", "us", _LOWER, "mean of the operation histogram", _HISTOGRAM),
-    _time("latency_p50", "us", _LOWER, "merged histogram", _HISTOGRAM),
+    _time("latency_p50", "us", _LOWER, "median of the merged histogram", _HISTOGRAM),
     # Imported campaigns only: runs have it in their histograms.
-    _time("latency_p95", "us", _LOWER, "merged histogram, else fio's own", _STDOUT),
-    _time("latency_p99", "us", _LOWER, "merged histogram", _HISTOGRAM),
-    _time("latency_p99_9", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
-    _time("latency_p99_99", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
+    _time(
+        "latency_p95",
+        "us",
+        _LOWER,
+        "95th percentile of the merged histogram, else fio's own",
+        _STDOUT,
+    ),
+    _time("latency_p99", "us", _LOWER, "99th percentile of the merged histogram", _HISTOGRAM),
+    _time(
+        "latency_p99_9", "us", _LOWER, "99.9th percentile; null unless n(1-q) >= 100", _HISTOGRAM
+    ),
+    _time(
+        "latency_p99_99", "us", _LOWER, "99.99th percentile; null unless n(1-q) >= 100", _HISTOGRAM
+    ),
     _time("latency_max", "us", _LOWER, "largest recorded sample", _HISTOGRAM),
     # From the intended start of each operation, for open loops (kvmix with a rate).
-    _time("intended_latency_mean", "us", _LOWER, "mean, from intended start", _HISTOGRAM),
-    _time("intended_latency_p50", "us", _LOWER, "merged, intended start", _HISTOGRAM),
-    _time("intended_latency_p99", "us", _LOWER, "merged, intended start", _HISTOGRAM),
-    _time("intended_latency_p99_9", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
-    _time("intended_latency_p99_99", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
-    _time("intended_latency_max", "us", _LOWER, "largest, intended start", _HISTOGRAM),
-    _count("operations", _NONE, "operations the summary line reports", _STDOUT),
+    _time("intended_latency_mean", "us", _LOWER, "mean, from the intended start", _HISTOGRAM),
+    _time("intended_latency_p50", "us", _LOWER, "median, from the intended start", _HISTOGRAM),
+    _time(
+        "intended_latency_p99", "us", _LOWER, "99th percentile, from the intended start", _HISTOGRAM
+    ),
+    _time(
+        "intended_latency_p99_9",
+        "us",
+        _LOWER,
+        "99.9th percentile; null unless n(1-q) >= 100",
+        _HISTOGRAM,
+    ),
+    _time(
+        "intended_latency_p99_99",
+        "us",
+        _LOWER,
+        "99.99th percentile; null unless n(1-q) >= 100",
+        _HISTOGRAM,
+    ),
+    _time("intended_latency_max", "us", _LOWER, "largest, from the intended start", _HISTOGRAM),
+    _count("operations", _NONE, "operations in the summary line", _STDOUT),
     _bytes("user_bytes", _NONE, "U = operations x (key + value)", _STDOUT),
     _bytes(
         "zoned_written",
@@ -115,7 +139,7 @@ _ENTRIES = (
     _bytes(
         "conventional_written",
         _LOWER,
-        "the same, conventional device",
+        "sectors written to the conventional device x 512",
         _COUNTERS,
         includes_wal=True,
     ),
@@ -125,12 +149,14 @@ _ENTRIES = (
     _bytes("flush_bytes", _NONE, "Lf, table files, RocksDB's LOG", _LOG),
     _bytes("compaction_bytes", _NONE, "Lc, table files, RocksDB's LOG", _LOG),
     _ratio("rocksdb_sum", _LOWER, "(Lf + Lc) / Lf, RocksDB's LOG", _LOG),
-    _bytes("lsm_bytes", _NONE, "Sum of rocksdb.stats, as it rounds it", _TICKERS),
-    _bytes("pending_compaction_bytes", _NONE, "last estimate, RocksDB's LOG", _LOG),
+    _bytes("lsm_bytes", _NONE, "row Sum of rocksdb.stats, which is rounded", _TICKERS),
+    _bytes(
+        "pending_compaction_bytes", _NONE, "last estimate of bytes to compact, RocksDB's LOG", _LOG
+    ),
     # How often and how long writers wait depends on the speed of the device.
-    _time("stalls_memtable", "1", _NONE, "memtables full, RocksDB's LOG", _LOG),
-    _time("stalls_level0", "1", _NONE, "level 0 full, RocksDB's LOG", _LOG),
-    _time("stalls_pending", "1", _NONE, "pending bytes, RocksDB's LOG", _LOG),
+    _time("stalls_memtable", "1", _NONE, "stalls by full memtables, RocksDB's LOG", _LOG),
+    _time("stalls_level0", "1", _NONE, "stalls by a full level 0, RocksDB's LOG", _LOG),
+    _time("stalls_pending", "1", _NONE, "stalls by bytes to compact, RocksDB's LOG", _LOG),
     # For workloads with the flag `statistics`.
     _bytes("wal_bytes", _NONE, "Lw, ticker rocksdb.wal.bytes", _TICKERS),
     _bytes("rocksdb_written", _LOWER, "L = Lw + Lf + Lc", _TICKERS),
@@ -175,14 +201,14 @@ _ENTRIES = (
     _bytes("level_overhead", _LOWER, "level's metadata and filling of blocks", _LEDGER),
     _bytes("pad_bytes", _LOWER, "P, capacity given up by finishing", _LEDGER),
     # Pad and finishes by cause, if the level reports causes.
-    _bytes("pad_threshold", _LOWER, "of P: finish threshold", _LEDGER),
-    _bytes("pad_active_limit", _LOWER, "of P: limit of active zones", _LEDGER),
-    _bytes("pad_metadata_roll", _LOWER, "of P: metadata log", _LEDGER),
-    _bytes("pad_explicit", _LOWER, "of P: after cold data", _LEDGER),
+    _bytes("pad_threshold", _LOWER, "part of P: finish threshold", _LEDGER),
+    _bytes("pad_active_limit", _LOWER, "part of P: limit of active zones", _LEDGER),
+    _bytes("pad_metadata_roll", _LOWER, "part of P: metadata log", _LEDGER),
+    _bytes("pad_explicit", _LOWER, "part of P: after cold data", _LEDGER),
     _count("finishes_threshold", _LOWER, "finishes by the threshold", _LEDGER),
-    _count("finishes_active_limit", _LOWER, "by the limit of zones", _LEDGER),
-    _count("finishes_metadata_roll", _LOWER, "of the metadata log", _LEDGER),
-    _count("finishes_explicit", _LOWER, "after cold data", _LEDGER),
+    _count("finishes_active_limit", _LOWER, "finishes by the limit of active zones", _LEDGER),
+    _count("finishes_metadata_roll", _LOWER, "finishes of the metadata log", _LEDGER),
+    _count("finishes_explicit", _LOWER, "finishes after cold data", _LEDGER),
     _bytes("media_bytes", _LOWER, "M, modelled as H + P on zones", _LEDGER, includes_wal=True),
     _ratio("wa_pad", _LOWER, "(H + P) / H", _LEDGER),
     _ratio("wa_dev", _LOWER, "M / H, device to media", _LEDGER),
@@ -190,11 +216,11 @@ _ENTRIES = (
     _bytes("allocated_bytes", _LOWER, "A at the end of the phase", _LEDGER),
     _bytes("live_bytes", _NONE, "V at the end of the phase", _LEDGER),
     _bytes("dead_bytes", _LOWER, "A - V: garbage, pad, metadata", _LEDGER),
-    _bytes("garbage_bytes", _LOWER, "garbage in A, by the level or A - V - pad", _LEDGER),
+    _bytes("garbage_bytes", _LOWER, "garbage in A: the level's count, or A - V - pad", _LEDGER),
     _ratio("space_amplification", _LOWER, "A / V", _LEDGER),
     _ratio("sa_host", _LOWER, "(H + garbage) / H, H since the level came up", _LEDGER),
-    _count("zones_full", _NONE, "zone report at the end of the phase", _ZONES),
-    _count("zones_active", _NONE, "open and closed zones, same report", _ZONES),
+    _count("zones_full", _NONE, "full zones in the report at the end of the phase", _ZONES),
+    _count("zones_active", _NONE, "open and closed zones in the same report", _ZONES),
     # Successful commands, seen at the driver; null unless they were traced without loss.
     _count("zone_resets", _LOWER, "zone resets, tracer", _TRACE),
     _time("reset_rate", "1/s", _LOWER, "zone_resets / seconds", (*_TRACE, *_STDOUT)),
@@ -202,31 +228,39 @@ _ENTRIES = (
     _count("zone_opens", _NONE, "explicit zone opens, tracer", _TRACE),
     _count("zone_closes", _NONE, "explicit zone closes, tracer", _TRACE),
     _time("active_zone_seconds", "s", _NONE, "sum of the times zones were active", _TRACE),
-    _count("denied_opens", _LOWER, "zone limit reached, tracer", _TRACE),
+    _count("denied_opens", _LOWER, "commands refused at a limit of zones, tracer", _TRACE),
     # From a run's timeline (harness/run/zone_costs.py); the modelled ones are for a ZN540.
-    _count("wear_min", _NONE, "resets per data zone, the fewest", _TIMELINE),
-    _count("wear_median", _NONE, "resets per data zone, median", _TIMELINE),
-    _count("wear_max", _LOWER, "resets per data zone, the most", _TIMELINE),
-    _ratio("wear_cv", _LOWER, "the same, standard deviation / mean", _TIMELINE),
-    _ratio("finish_occupancy_p10", _NONE, "written at finish", _TIMELINE, unit="%"),
+    _count("wear_min", _NONE, "fewest resets of a data zone", _TIMELINE),
+    _count("wear_median", _NONE, "median of the resets of data zones", _TIMELINE),
+    _count("wear_max", _LOWER, "most resets of a data zone", _TIMELINE),
+    _ratio("wear_cv", _LOWER, "standard deviation / mean of the resets of data zones", _TIMELINE),
+    _ratio(
+        "finish_occupancy_p10", _NONE, "written at finish, 10th percentile", _TIMELINE, unit="%"
+    ),
     _ratio("finish_occupancy_p50", _NONE, "written at finish, median", _TIMELINE, unit="%"),
-    _ratio("finish_occupancy_p90", _NONE, "written at finish", _TIMELINE, unit="%"),
-    _time("finish_seconds", "s", _LOWER, "in finish commands, tracer", _TIMELINE),
-    _time("reset_seconds", "s", _LOWER, "in reset commands, tracer", _TIMELINE),
+    _ratio(
+        "finish_occupancy_p90", _NONE, "written at finish, 90th percentile", _TIMELINE, unit="%"
+    ),
+    _time("finish_seconds", "s", _LOWER, "time in finish commands, tracer", _TIMELINE),
+    _time("reset_seconds", "s", _LOWER, "time in reset commands, tracer", _TIMELINE),
     _time(
         "finish_reset_share",
         "1",
         _LOWER,
-        "(finish_seconds + reset_seconds) / phases",
+        "(finish_seconds + reset_seconds) / time of the phases",
         (*_TIMELINE, *_PROCESSES),
     ),
     _count(
-        "modelled_finish_seconds", _LOWER, "modelled: on a ZN540, from pad", _TIMELINE, unit="s"
+        "modelled_finish_seconds",
+        _LOWER,
+        "modelled: finishes on a ZN540, from their pad",
+        _TIMELINE,
+        unit="s",
     ),
     _count(
         "modelled_reset_seconds",
         _LOWER,
-        "modelled: on a ZN540, from occupancy",
+        "modelled: resets on a ZN540, from the occupancy",
         _TIMELINE,
         unit="s",
     ),
@@ -238,8 +272,16 @@ _ENTRIES = (
     ),
     # Of a replay on a modelled drive (harness/run/replayed_times.py).
     _count("modelled_seconds", _LOWER, "modelled: until all threads end", _REPLAY, unit="s"),
-    _count("modelled_turn_seconds", _NONE, "modelled: waits for requests not sent", _REPLAY, "s"),
-    _count("modelled_bandwidth", _HIGHER, "modelled: appended, without gc / s", _REPLAY, "B/s"),
+    _count(
+        "modelled_turn_seconds",
+        _NONE,
+        "modelled: waits for requests of other threads",
+        _REPLAY,
+        "s",
+    ),
+    _count(
+        "modelled_bandwidth", _HIGHER, "modelled: appended bytes without gc / s", _REPLAY, "B/s"
+    ),
     *(
         _count(
             f"modelled_{command}_device_seconds",
@@ -266,12 +308,18 @@ _ENTRIES = (
         for part, which in (
             ("mean", "mean"),
             ("p50", "median"),
-            ("p99", "99 %"),
-            ("p99_9", "99.9 %"),
+            ("p99", "99th percentile"),
+            ("p99_9", "99.9th percentile"),
         )
     ),
     _bytes("appended", _NONE, "bytes of zone appends, tracer", _TRACE),
-    _time("device_busy_share", "1", _NONE, "io_ticks / db_bench's time, the busiest", _COUNTERS),
+    _time(
+        "device_busy_share",
+        "1",
+        _NONE,
+        "io_ticks of the busiest device / db_bench's time",
+        _COUNTERS,
+    ),
     _time(
         "bandwidth_share",
         "1",
@@ -291,7 +339,7 @@ _ENTRIES = (
         "tracer_cpu_share",
         "1",
         _LOWER,
-        "programs in the kernel / all CPU",
+        "BPF programs of the tracer / all CPU",
         ("raw/trace.jsonl", *_PROCESSES),
     ),
     _bytes("harness_memory_peak", _NONE, "peak RSS of the runner", (RESULT,)),
@@ -306,7 +354,7 @@ _ENTRIES = (
         for part, which in (
             ("mean", "mean"),
             ("p50", "median"),
-            ("p99", "null unless n(1-q) >= 100"),
+            ("p99", "99th percentile, null unless n(1-q) >= 100"),
             ("max", "largest"),
         )
     ),
@@ -323,7 +371,12 @@ _ENTRIES = (
         "V / capacity of the namespace",
         ("raw/cold.counters.json", *_COUNTERS),
     ),
-    _ratio("max_utilisation", _HIGHER, "fresh free bytes / capacity", ("raw/up.usage.json",)),
+    _ratio(
+        "max_utilisation",
+        _HIGHER,
+        "free bytes of the fresh level / capacity",
+        ("raw/up.usage.json",),
+    ),
 )
 
 CATALOGUE: dict[str, MetricInfo] = {entry.name: entry for entry in _ENTRIES}

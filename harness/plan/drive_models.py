@@ -87,7 +87,7 @@ class Buffer(Model):
 
 
 class Stack(Model):
-    """What a stack of the host adds to a request."""
+    """What a software stack of the host adds to a request."""
 
     submit: SourcedTime
     list: SourcedTime

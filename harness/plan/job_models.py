@@ -68,7 +68,7 @@ class Hot(Model):
 
 
 class Client(Model):
-    """A source of commands with its own slots."""
+    """A source of commands with its own queue depth."""
 
     name: Name
     namespace: Literal["zoned", "conventional"] | None = None

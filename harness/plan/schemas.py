@@ -55,7 +55,7 @@ def _allow_extending(schema: dict[str, Any]) -> None:
 
 
 def _allow_changes(schema: dict[str, Any]) -> None:
-    """Make groups and their fields optional: a model that extends another holds its changes."""
+    """Make groups and their fields optional: a model that extends another has only changes."""
     schema["properties"][EXTENDS] = schema["properties"]["name"] | {"title": "Extends"}
     schema["required"] = ["schema_version", "name", "description"]
     for group in ("Flash", "Front", "HostSide", "Zones", "Ftl"):

@@ -41,8 +41,8 @@ class Study(Model):
     factor is ``scheduler``, ``target_utilisation``, ``zone_size``, ``finish_occupancy_pct``, a size
     of the workload, a flag of its program, or an option of the only level. ``rigs`` assigns each
     level to a rig, which runs all its repetitions; the geometries of the rigs can differ.
-    ``tracing: all`` keeps every command of every run and labels the runs. ``memory_limit`` applies
-    to db_bench and its page cache, so that every level has the same cache.
+    ``tracing: all`` stores every command. This slows the runs, so each gets a warning.
+    ``memory_limit`` applies to db_bench and its page cache, so that every level has the same cache.
 
     Each run must write at least ``turnover`` times the capacity after the cold data. Levels of runs
     that wrote less are not compared.
