@@ -13,7 +13,7 @@ SUMMARY = "move finished run directories from a host into a campaign"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """Read complete run directories from a folder or tar archive, check their checksums, and
-move them into <host>/runs. A run that exists there is left alone.
+move them into <host>/runs. A run that exists there is skipped.
 
 Prints {"collected": […], "already": […]}.
 

@@ -87,7 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     validate.add_argument("--each", action="store_true", help="print a row for each point")
     validate.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw model and points")
     validate.add_argument("--save", action="store_true", help="store the result beside MODEL")
-    fitting.add_argument("--out", type=Path, required=True, metavar="FILE.yml")
+    fitting.add_argument(
+        "--out", type=Path, required=True, metavar="FILE.yml", help="file of the new model"
+    )
     fitting.add_argument(
         "--parameter",
         action="append",
@@ -101,7 +103,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_devices.add_arguments(actions)
     guidelines = model_guidelines.add_arguments(actions)
     for action in (validate, run, fitting, guidelines):
-        action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+        action.add_argument(
+            "--threads",
+            type=int,
+            default=os.cpu_count() or 1,
+            metavar="N",
+            help="jobs to play at once (default: one per processor)",
+        )
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -23,25 +23,32 @@ from harness.store.files import write_atomic
 from harness.tools import zoneblk
 
 _FIELDS = ("device", "model", "dilation", "size", "process", "uuid")
+_MODEL = "name, or path of a .yml file"
 
 
 def add_arguments(actions: Any) -> None:
     """Declare the actions and their options."""
     up = actions.add_parser("up", help="serve a model as a block device (root, Linux >= 6.6)")
-    up.add_argument("model", metavar="MODEL")
-    up.add_argument("--dilation", type=int, default=1, metavar="K", help="K times slower")
+    up.add_argument("model", metavar="MODEL", help=_MODEL)
+    up.add_argument(
+        "--dilation", type=int, default=1, metavar="K", help="K times slower (default: 1)"
+    )
     up.add_argument("--contents", metavar="FOLDER", help="store data here (default: in memory)")
-    up.add_argument("--unvalidated", action="store_true", help="accept failing core curves")
+    up.add_argument(
+        "--unvalidated",
+        action="store_true",
+        help="accept a model that is not validated, or whose core curves fail",
+    )
     export = actions.add_parser("export", help="write a model as JSON, for zlfs://model:FILE.json")
-    export.add_argument("model", metavar="MODEL")
+    export.add_argument("model", metavar="MODEL", help=_MODEL)
     export.add_argument("--out", type=Path, metavar="FILE.json", help="default: print it")
     for action in (up, export):
         action.add_argument(
-            "--capacity", metavar="SIZE", help="of all zones, e.g. 8GiB (default: MODEL's)"
+            "--capacity", metavar="SIZE", help="of all zones together, e.g. 8GiB (default: MODEL's)"
         )
         add_repeatable(action, "--set", "FIELD=VALUE", "replace a number, e.g. zones.size=8MiB")
     down = actions.add_parser("down", help="remove a modelled device and its data")
-    down.add_argument("device", metavar="DEVICE")
+    down.add_argument("device", metavar="DEVICE", help="for example ublkb0")
     devices = actions.add_parser("devices", help="list the modelled devices that are up")
     for action in (up, devices):
         add_format(action)

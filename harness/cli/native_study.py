@@ -135,7 +135,7 @@ def play(
 
 
 def show(campaign: Path, slower: Path | None = None) -> int:
-    """Compare and report a campaign; the exit code of the first that fails."""
+    """Compare and report a campaign; return the exit code of the first step that fails."""
     from harness.cli.main import main  # noqa: PLC0415 - it imports every command
 
     more = ["--slower", str(slower)] if slower else []

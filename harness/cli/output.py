@@ -54,7 +54,9 @@ def add_different_code(parser: argparse.ArgumentParser) -> None:
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Declare ``--format``."""
-    parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="table", help="form of the output (default: table)"
+    )
 
 
 def add_erase(parser: argparse.ArgumentParser) -> None:

@@ -87,9 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count the fill of the inspection's remainder before the runs as wear",
     )
-    parser.add_argument("--campaign", metavar="NAME", help="name (default: <study>-<date>)")
+    parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
     parser.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="folder of campaigns (default: results)",
     )
     parser.add_argument("--levels", metavar="A,B", help="only these levels of the study")
     parser.add_argument(

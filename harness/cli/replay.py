@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--own-rules",
         action="store_true",
-        help="play the recorded setting by the rules of the other settings, to check those rules",
+        help="play the recorded setting with the rules for other settings, to check these rules",
     )
     add_format(parser)
 

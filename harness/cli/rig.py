@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub = commands.add_parser(name, help=summary, description=summary)
         sub.add_argument("rig", metavar="NAME", help="rig")
         sub.add_argument(
-            "words", metavar="COMMAND", nargs=argparse.REMAINDER, help="with arguments"
+            "words", metavar="COMMAND", nargs=argparse.REMAINDER, help="command and its arguments"
         )
 
 

@@ -51,7 +51,12 @@ def add_arguments(commands: Any) -> None:
         metavar="FOLDER",
         help="folder of this run's replays (default: build/replays/CAMPAIGN/HOST/RUN)",
     )
-    sub.add_argument("--format", choices=("table", "json"), default="table", help="of the output")
+    sub.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="form of the output (default: table)",
+    )
 
 
 def execute(arguments: argparse.Namespace, talk: Talk) -> int:

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from harness.cli.output import add_repeatable
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.observe import rocksdb_build
 from harness.store.codec import decode, encode
@@ -37,22 +38,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare sub-commands."""
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     fetch = commands.add_parser("fetch", help="fetch the source of the installed package")
-    fetch.add_argument("folder", type=Path)
+    fetch.add_argument("folder", type=Path, help="folder for the source tree")
     describe = commands.add_parser("describe", help="describe a build (on the host that builds)")
-    describe.add_argument("source", type=Path, metavar="TREE")
-    describe.add_argument("--plugin", action="append", default=[], metavar="NAME=FOLDER")
-    describe.add_argument("--cxxflags", default="", metavar="FLAGS")
-    describe.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    describe.add_argument("source", type=Path, metavar="TREE", help="source of RocksDB")
+    add_repeatable(describe, "--plugin", "NAME=FOLDER", "plug-in and its source; repeatable")
+    describe.add_argument("--cxxflags", default="", metavar="FLAGS", help="flags of the compiler")
+    add_repeatable(describe, "--option", "NAME=VALUE", "option of CMake; repeatable")
     identify = commands.add_parser("identify", help="print the build's id (where the patches are)")
-    identify.add_argument("--patches", type=Path, metavar="FOLDER", help="contains VERSION/*.patch")
+    identify.add_argument(
+        "--patches", type=Path, metavar="FOLDER", help="folder with VERSION/*.patch"
+    )
     plugin = commands.add_parser(
         "plugin", help="build a plug-in that this host's db_bench preloads"
     )
-    plugin.add_argument("plugin", metavar="NAME=FOLDER")
-    plugin.add_argument("--into", type=Path, required=True, metavar="FOLDER")
-    plugin.add_argument("--source", type=Path, metavar="TREE", help="default: db_bench's source")
-    plugin.add_argument("--program-path", type=Path, metavar="DB_BENCH")
-    plugin.add_argument("--cxxflags", default="", metavar="FLAGS")
+    plugin.add_argument("plugin", metavar="NAME=FOLDER", help="plug-in and its source")
+    plugin.add_argument(
+        "--into", type=Path, required=True, metavar="FOLDER", help="folder of builds and sources"
+    )
+    plugin.add_argument(
+        "--source", type=Path, metavar="TREE", help="source of RocksDB (default: db_bench's)"
+    )
+    plugin.add_argument(
+        "--program-path",
+        type=Path,
+        metavar="DB_BENCH",
+        help="path of the db_bench that preloads it",
+    )
+    plugin.add_argument("--cxxflags", default="", metavar="FLAGS", help="flags of the compiler")
     plugin.add_argument(
         "--jobs", type=int, default=0, help="compilers at once; 0: one per processor"
     )

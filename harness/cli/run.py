@@ -55,13 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=RUNTIME,
         metavar="DIR",
-        help="mount points (default: %(default)s)",
+        help="folder of mount points (default: %(default)s)",
     )
     parser.add_argument(
         "--program-path",
         type=Path,
         metavar="FILE",
-        help="db_bench (default: $ZONELAB_DB_BENCH, else zonelab's own build, else from $PATH)",
+        help="path of db_bench (default: $ZONELAB_DB_BENCH, zonelab's build, or from $PATH)",
     )
     add_retry(parser, "statuses to repeat")
     add_repeatable(parser, "--only", "RUN", "execute only this run")

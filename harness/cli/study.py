@@ -71,11 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run level zlfs here, without a rig or root, on a modelled drive (docs/studies.md)",
     )
     parser.add_argument(
-        "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"
+        "--campaign",
+        default="",
+        metavar="NAME",
+        help="campaign to start or continue (default: STUDY-TIME)",
     )
     parser.add_argument("--levels", default="", metavar="A,B", help="only these levels")
     parser.add_argument(
-        "--repetitions", default="", metavar="N|find:PCT", help="instead of the study's"
+        "--repetitions", default="", metavar="N|find:PCT", help="repetitions (default: the study's)"
     )
     parser.add_argument(
         "--set",
@@ -91,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bytes-only", action="store_true", help="on modelled drives: no second campaign for times"
     )
-    parser.add_argument("--yes", action="store_true", help="do not announce, do not ask")
+    parser.add_argument("--yes", action="store_true", help="start without a question")
 
 
 def execute(arguments: argparse.Namespace) -> int:

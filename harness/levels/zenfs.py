@@ -198,7 +198,7 @@ class ZenFs(Level):
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Writes always bypass the page cache; reads do where db_bench requests it."""
-        return DirectIo(True, True, "ZenFS writes with O_DIRECT, and reads so on request")
+        return DirectIo(True, True, "ZenFS writes with O_DIRECT, and reads with it on request")
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""
