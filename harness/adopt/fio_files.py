@@ -26,7 +26,7 @@ _WAITING = frozenset({"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"})
 _NOT_SET = "not set"
 _MOST_VALUES = 4
 # A run that moves all its bytes can end before its runtime.
-_WHOLE = 0.95
+_COMPLETE_SHARE = 0.95
 _TIME = re.compile(r"(\d+)(ms|s|m|h|)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -96,7 +96,7 @@ class AdoptedFile:
         wanted = int(found[1]) * _SECONDS[found[2]]
         done = [way.seconds for job in self.output.jobs for way in job.directions.values()]
         spent = max(done, default=0.0)
-        return (spent, wanted) if spent < _WHOLE * wanted else None
+        return (spent, wanted) if spent < _COMPLETE_SHARE * wanted else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _runs(files: Sequence[AdoptedFile]) -> Iterator[AdoptedRun]:
             left = {name: all_ for name, all_ in settings.items() if len(all_) >= repetition}
             yield AdoptedRun(
                 level=_ZONED if zoned else _CONVENTIONAL,
-                variant=_word(device) if len(devices) > 1 else "",
+                variant=_file_name_part(device) if len(devices) > 1 else "",
                 factors={"scheduler": scheduler or "not recorded"} if scheduled else {},
                 repetition=repetition,
                 files={name: all_[repetition - 1] for name, all_ in left.items()},
@@ -169,7 +169,7 @@ def _by_phase(files: Sequence[AdoptedFile]) -> dict[str, list[AdoptedFile]]:
             more = "".join(
                 f"-{key}-{value}" for key, value in setting if (key, value) not in common
             )
-            found[_unique(_word(name + more), found)] = own
+            found[_unique(_file_name_part(name + more), found)] = own
     return found
 
 
@@ -188,7 +188,7 @@ def _unique(name: str, taken: Mapping[str, object]) -> str:
     return one
 
 
-def _word(text: str) -> str:
+def _file_name_part(text: str) -> str:
     """Return text as part of a file's name; a dot would end the name of a phase."""
     return re.sub(r"[^A-Za-z0-9-]+", "-", text).strip("-")
 

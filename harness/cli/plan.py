@@ -211,7 +211,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     campaign = campaign_name(arguments.campaign, study.name)
     _require_alike(hosts, arguments, campaign)
     part = expand(study, workload, hosts, campaign, arguments.rig)
-    if wanted.raised:
+    if wanted.effect_decides:
         more = power.enough(part, wanted.effect, study.repetitions, arguments.earlier)
         study = study.model_copy(update={"repetitions": more})
         part = expand(study, workload, hosts, campaign, arguments.rig)

@@ -35,12 +35,12 @@ class Asked:
     Attributes:
         repetitions: a number; None: the study's, or as many as ``effect`` needs.
         effect: the relative difference that the study should show.
-        raised: whether ``effect`` decides the number of repetitions.
+        effect_decides: whether ``effect`` decides the number of repetitions.
     """
 
     repetitions: int | None
     effect: float
-    raised: bool
+    effect_decides: bool
 
 
 def wanted(arguments: argparse.Namespace) -> Asked:
@@ -55,12 +55,12 @@ def wanted(arguments: argparse.Namespace) -> Asked:
         )
     text = arguments.repetitions
     if text is None:
-        return Asked(None, arguments.effect / 100, raised=False)
+        return Asked(None, arguments.effect / 100, effect_decides=False)
     number, found, share = text.partition(FIND)
     if found and not number:
-        return Asked(None, _share(text, share), raised=True)
+        return Asked(None, _share(text, share), effect_decides=True)
     try:
-        return Asked(int(text), arguments.effect / 100, raised=False)
+        return Asked(int(text), arguments.effect / 100, effect_decides=False)
     except ValueError:
         raise _unreadable(text) from None
 

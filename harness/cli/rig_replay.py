@@ -78,9 +78,9 @@ def _print(
     found: PlannedRun, compared: list[Path], differing: list[DifferingFile], form: str
 ) -> None:
     replayed = load_result(compared[-1] / found.spec.run)
-    moved = []
+    changes = []
     if found.recorded is not None:
-        moved = list(differences.moved(found.recorded, replayed, found.plan.metrics))
+        changes = list(differences.metric_changes(found.recorded, replayed, found.plan.metrics))
     verdict = "different" if differing else "identical" if len(compared) > 1 else "first"
     if form == "json":
         facts = {
@@ -90,7 +90,7 @@ def _print(
             "replays": [str(path) for path in compared],
             "files": len(differences.names(compared[-1])),
             "differences": [asdict(one) for one in differing],
-            "recorded": moved,
+            "recorded": changes,
         }
         print(json.dumps(facts, indent=1))
         return
@@ -98,9 +98,9 @@ def _print(
     if differing:
         print()
         print_records([asdict(one) for one in differing], form)
-    if moved:
+    if changes:
         print()
-        print_records(moved, form)
+        print_records(changes, form)
 
 
 def _sentence(compared: list[Path], differing: list[DifferingFile]) -> str:

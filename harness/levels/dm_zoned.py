@@ -125,10 +125,10 @@ def _slice(device: Device, options: Mapping[str, Scalar]) -> Bytes:
     """
     zone, zones, seq = device.zone_size or 0, device.zones or 0, _seq(options)
     blocks = max(1, zone // _BLOCK)
-    a_set = 1  # zones of one set of metadata
-    while _metadata_blocks(zones + seq + _SETS * a_set, blocks) > a_set * blocks:
-        a_set += 1
-    return Bytes(int(options.get("conventional_zones", _SETS * a_set + seq)) * zone)
+    set_zones = 1  # of one set of metadata
+    while _metadata_blocks(zones + seq + _SETS * set_zones, blocks) > set_zones * blocks:
+        set_zones += 1
+    return Bytes(int(options.get("conventional_zones", _SETS * set_zones + seq)) * zone)
 
 
 def _metadata_blocks(zones: int, zone_blocks: int) -> int:

@@ -10,7 +10,7 @@ from harness.errors import ConfigError
 from harness.store.spec import Scalar
 
 REMAINING, OCCUPANCY = "finish_remaining_pct", "finish_occupancy_pct"
-_WHOLE = 100  # %
+_ALL = 100  # %
 # ``on`` and ``off`` are strings in our YAML, and both are true: never test a switch with ``if``.
 _SWITCH: dict[Scalar, bool] = {"on": True, "off": False}
 
@@ -86,7 +86,7 @@ class Text(Option):
         return not isinstance(value, bool)
 
 
-PERCENT = Whole(0, _WHOLE)
+PERCENT = Whole(0, _ALL)
 FINISH: Mapping[str, Option] = {OCCUPANCY: PERCENT, REMAINING: PERCENT}
 
 
@@ -101,7 +101,7 @@ def finish_remaining_pct(options: Mapping[str, Scalar]) -> int:
     ``options`` were checked.
     """
     if OCCUPANCY in options:
-        return _WHOLE - int(options[OCCUPANCY])
+        return _ALL - int(options[OCCUPANCY])
     return int(options.get(REMAINING, 0))
 
 

@@ -224,7 +224,7 @@ def _load(model: type[M], kind: str, named: str, configs: Path) -> M:
     return loaded
 
 
-def _read(path: Path, folder: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+def _read(path: Path, folder: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     """Return the fields of a file, merged group by group into those of the file it extends."""
     data = read_yaml(path)
     if not isinstance(data, dict):
@@ -232,13 +232,13 @@ def _read(path: Path, folder: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if EXTENDS not in data:
         return data
     base = folder / f"{data.pop(EXTENDS)}.yml"
-    if base in (*below, path) or not base.is_file():
+    if base in (*extended_by, path) or not base.is_file():
         raise ConfigError(
             f"{path}: it cannot extend {base.stem}",
             hint=nearest(base.stem, (file.stem for file in folder.glob("*.yml"))),
             code="extends",
         )
-    merged = _read(base, folder, (*below, path))
+    merged = _read(base, folder, (*extended_by, path))
     for name, group in data.items():
         own = merged.get(name)
         merged[name] = {**own, **group} if isinstance(own, dict) and group is not None else group

@@ -230,22 +230,22 @@ def _extended(path: Path, data: dict[str, Any], configs: Path) -> dict[str, Any]
     own = {key: value for key, value in data.items() if key != EXTENDS}
     base = data[EXTENDS]
     try:
-        base_path, under = _read("workloads", str(base), configs)
+        base_path, extended = _read("workloads", str(base), configs)
     except ConfigError as error:
         raise ConfigError(
             f"{path}: {EXTENDS}: {error.message}", hint=error.hint, code=error.code
         ) from None
-    if EXTENDS in under:
-        again = "itself" if base_path == path else f"{base}, which extends {under[EXTENDS]}"
+    if EXTENDS in extended:
+        again = "itself" if base_path == path else f"{base}, which extends {extended[EXTENDS]}"
         raise ConfigError(
             f"{path} extends {again}",
             hint=f"{EXTENDS} must name a workload without {EXTENDS}",
             code="extends",
         )
-    build(Workload, under, str(base_path))  # so that messages name the right file
-    merged = {key: value for key, value in under.items() if key not in OWN_FIELDS} | own
+    build(Workload, extended, str(base_path))  # so that messages name the right file
+    merged = {key: value for key, value in extended.items() if key not in OWN_FIELDS} | own
     if isinstance(own.get("flags"), dict):
-        merged["flags"] = {**under["flags"], **own["flags"]}
+        merged["flags"] = {**extended["flags"], **own["flags"]}
     return merged
 
 

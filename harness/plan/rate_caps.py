@@ -42,10 +42,10 @@ def check(work: Fio, device: Device) -> None:
         ConfigError: the jobs of a point, or a client of a job, have a higher rate.
     """
     cap = cap_of(device)
-    for name, rate, many, read_pct in _rates(work, zoned=device.zoned) if cap else ():
+    for name, rate, jobs, read_pct in _rates(work, zoned=device.zoned) if cap else ():
         most = cap.of(read_pct) if cap else 0
-        if many * rate > most:
-            times = f"{many} x " if many > 1 else ""
+        if jobs * rate > most:
+            times = f"{jobs} x " if jobs > 1 else ""
             raise ConfigError(
                 f"rate of {name}: {times}{format_size(rate)}/s is above the "
                 f"{format_size(int(most))}/s of {device.path}",

@@ -82,7 +82,7 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(file, out)
 
 
-def large(folder: Path) -> None:
+def compress_large(folder: Path) -> None:
     """Compress the large files of a folder in place.
 
     Raises:

@@ -80,7 +80,7 @@ class RunWriter:
         try:
             with full_disk_is_clear(self.path.parent):
                 for folder in ("raw", "series"):
-                    packed.large(self.path / folder)
+                    packed.compress_large(self.path / folder)
                 checksums.write(self.path)
                 for path in self.path.rglob("*"):
                     sync(path)

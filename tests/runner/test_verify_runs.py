@@ -206,7 +206,7 @@ def test_a_large_file_of_observations_is_judged_too(run: Path) -> None:
     edit(observed, put("ended", value="failed"))
     with observed.open("a") as file:
         file.write(" " * packed.LARGE)
-    packed.large(observed.parent)
+    packed.compress_large(observed.parent)
     assert not observed.exists()
     found = recompute.of_run(run)
     assert any("result.json: status: has ok, raw/ gives failed" in line for line in found), found

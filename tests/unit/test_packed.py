@@ -15,7 +15,7 @@ def test_large_files_are_packed_and_read_as_before(tmp_path: Path) -> None:
     content = {"small": "x" * packed.LARGE, "large": "é\r\n" * packed.LARGE, "was.xz": "y" * 9999}
     for name, text in content.items():
         (tmp_path / name).write_bytes(text.encode())
-    packed.large(tmp_path)
+    packed.compress_large(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["large.xz", "small", "was.xz"]
     assert lzma.decompress((tmp_path / "large.xz").read_bytes()).decode() == content["large"]
     for name in ("small", "large"):

@@ -49,7 +49,7 @@ def differences(first: Path, second: Path) -> list[DifferingFile]:
     return sorted(found, key=lambda one: (one.t is None, one.t or 0.0))
 
 
-def moved(
+def metric_changes(
     recorded: Result, replayed: Result, metrics: tuple[str, ...]
 ) -> Iterator[dict[str, object]]:
     """Yield a record for each named metric, and each phase's duration, that both runs have."""
