@@ -66,7 +66,7 @@ class ZenFs(Level):
     needs: ClassVar[Needs] = Needs(
         zenfs.MIN_ZONES,
         3,
-        "ZenFS refuses fewer than 32 zones; it needs two active zones for metadata",
+        "ZenFS refuses fewer than 32 zones; it uses two active zones itself",
     )
     schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
     owns: ClassVar[tuple[str, ...]] = ("manifest.level.program",)
