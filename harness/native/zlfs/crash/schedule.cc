@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -141,8 +142,11 @@ class Schedule {
     if (!status.ok()) return Fail("mount: " + status.ToString());
     if (!volume_->read_only()) return Verify(Trust::kAll);
     ++counts_->read_only;
-    const std::size_t broken = BrokenMetadata(nullptr);
-    if (broken < 2 || (broken == 2 && broken_.contains(recovered.metadata_zone))) {
+    const auto replaceable = [&](std::uint32_t zone) {
+      return !broken_.contains(zone) && zone != recovered.metadata_zones.front();
+    };
+    const auto metadata = std::views::iota(std::uint32_t{0}, kMetadataZones);
+    if (std::ranges::any_of(metadata, replaceable)) {
       Fail("read-only, but a metadata zone can be written");
     }
     Verify(Trust::kReads);  // nothing became durable
@@ -350,9 +354,11 @@ class Schedule {
     EmulatedFaults::BreakZone(*device_, zone,
                               offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
-    // Until a later state is durable elsewhere, its loss is allowed.
     if (!offline || info[0].write_pointer == 0) return;
-    newest_lost_ = true;
+    // Without its other copy, the newest state may be lost until a later one is durable elsewhere.
+    Recovered recovered;
+    if (IsLostLog(Recover(device_.get(), &recovered))) newest_lost_ = true;
+    if (newest_lost_ && BrokenMetadata(nullptr) < 2) Fail("one metadata zone was the only one");
     if (Below(2) == 0) faulty_->DieAfter(0);
   }
 

@@ -92,7 +92,7 @@ TEST_F(Tool, MakesFillsAndShows) {
   EXPECT_EQ(df["capacity_bytes"], 40 * (96 << 10));
   EXPECT_EQ(df["live_bytes"], 409600);
   EXPECT_EQ(df["free_bytes"], (40 - kMetadataZones - 4) * (96 << 10) - 409600);
-  EXPECT_EQ(df["zones_active"], 1);  // the metadata zone; cold data keeps no zone active
+  EXPECT_EQ(df["zones_active"], 2);  // the metadata log; cold data keeps no zone active
   EXPECT_EQ(df["zones_full"], 5);
   EXPECT_EQ(df["zones_empty"], 34);
   EXPECT_EQ(df["finish_remaining_pct"], 20);
