@@ -164,7 +164,7 @@ class Schedule {
       Fail("fsck of a lost log");
     std::size_t offline = 0;
     const std::size_t broken = BrokenMetadata(&offline);
-    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason");
+    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason: " + violations.front().what);
     auto device = NewDevice();
     faulty_ = device.get();
     const IOStatus status =
@@ -207,6 +207,7 @@ class Schedule {
     named_.clear();
     for (const Violation& violation : violations) {
       if (violation.invariant != 10) Fail("fsck: " + violation.what);
+      if (violation.what.starts_with("metadata zone")) continue;
       std::istringstream names(violation.what.substr(0, violation.what.find(':')));
       for (std::string name; std::getline(names >> std::ws, name, ',');) named_.insert(name);
     }
@@ -351,14 +352,18 @@ class Schedule {
     if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
     if (info[0].condition > ZoneCondition::kFull) return;
     const bool offline = Below(3) == 0;
+    Recovered recovered;
+    Recover(device_.get(), &recovered).PermitUncheckedError();
+    const bool copied = recovered.metadata_zones.size() > 1;
     EmulatedFaults::BreakZone(*device_, zone,
                               offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
     if (!offline || info[0].write_pointer == 0) return;
-    // Without its other copy, the newest state may be lost until a later one is durable elsewhere.
-    Recovered recovered;
-    if (IsLostLog(Recover(device_.get(), &recovered))) newest_lost_ = true;
-    if (newest_lost_ && BrokenMetadata(nullptr) < 2) Fail("one metadata zone was the only one");
+    if (IsLostLog(Recover(device_.get(), &recovered))) {
+      if (copied) return Fail("the loss of one copy loses the metadata log");
+      // Until a later state is durable elsewhere, the loss of the only copy is allowed.
+      newest_lost_ = true;
+    }
     if (Below(2) == 0) faulty_->DieAfter(0);
   }
 

@@ -88,6 +88,7 @@ IOStatus MetaLog::RollOverLocked() {
   const Old current{.generation = superblock_.generation, .previous = previous_};
   std::vector<Part> parts;
   RETURN_IF_ERROR(Encode(records, &parts));
+  std::ranges::stable_partition(zones_, [this](std::uint32_t zone) { return !io_->Lost(zone); });
   std::vector<std::uint32_t> zones = ZonesInTurn();
   std::vector<Old> old;
   for (std::size_t i = 0; i < zones_.size(); ++i) {
@@ -101,11 +102,13 @@ IOStatus MetaLog::RollOverLocked() {
   const IOStatus status = WriteCopy(parts, &zones, &copies, &old);
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
   RETURN_IF_ERROR(io_->Flush());
-  for (const Old& one : std::exchange(old, {})) {
-    if (Discard(one)) zones.push_back(one.zone);
+  for (const Old& one : std::exchange(old, {})) Discard(one);
+  // Without a second zone that can be written, there is one copy. Errors can be transient.
+  for (int attempt = 0; attempt < 2 && copies.size() < 2; ++attempt) {
+    zones = ZonesInTurn();
+    std::erase(zones, copies.front());
+    WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
   }
-  // Without a second zone that can be written, there is one copy.
-  WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
   for (const Old& one : old) Discard(one);
   RETURN_IF_ERROR(io_->Flush());
   zones_ = std::move(copies);
@@ -161,8 +164,8 @@ IOStatus MetaLog::WriteParts(const std::vector<Part>& parts, Old* left) {
   return IOStatus::OK();
 }
 
-bool MetaLog::Discard(const Old& old) {
-  if (io_->Reset(old.zone, true).ok()) return true;
+void MetaLog::Discard(const Old& old) {
+  if (io_->Reset(old.zone, true).ok()) return;
   const std::size_t size = SealedSize(0, superblock_.block_size);
   std::string mark(size, '\0');
   Seal({.magic = kFrameMagic,
@@ -176,7 +179,6 @@ bool MetaLog::Discard(const Old& old) {
   if (io_->WritePointer(old.zone, &at).ok() && at > 0) {
     WritePart(io_, old.zone, at, mark, 0, &written).PermitUncheckedError();
   }
-  return false;
 }
 
 IOStatus MetaLog::Encode(const std::vector<Record>& records, std::vector<Part>* parts) {

@@ -87,8 +87,8 @@ class MetaLog {
   IOStatus WriteParts(const std::vector<Part>& parts, Old* left);
   IOStatus WriteFrame(const std::string& records);
   // Resets the zone. If that fails, marks the copy: recovery must not take it for the newest one
-  // when it cannot read the newest. Returns whether the zone was reset.
-  bool Discard(const Old& old);
+  // when it cannot read the newest.
+  void Discard(const Old& old);
   // Whether a zone has room for `size` bytes behind `offset` and, behind them, for a mark.
   bool Fits(std::uint64_t offset, std::uint64_t size) const;
 

@@ -666,23 +666,26 @@ TEST(Refusal, AnyChangeOfTheMetadata) {
     log_zone = volume->files().All()[0].extents[0].zone;
   }
   ASSERT_EQ(Violations(rig.device.get()), "");
-  std::uint32_t metadata = 0;
-  while (InfoOf(*rig.device, metadata).write_pointer == 0) ++metadata;
+  Recovered recovered;
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
   std::uint64_t changes = 0;
-  for (const std::uint32_t zone : {metadata, log_zone}) {
-    const std::uint64_t size = InfoOf(*rig.device, zone).write_pointer;
-    const std::string content = ReadZone(*rig.device, zone, 0, size);
+  for (const auto& zones : {recovered.metadata_zones, {log_zone}}) {
+    const std::uint64_t size = InfoOf(*rig.device, zones[0]).write_pointer;
+    const std::string content = ReadZone(*rig.device, zones[0], 0, size);
+    const auto rewrite = [&](const std::string& changed) {
+      for (const std::uint32_t zone : zones) Rewrite(rig.device.get(), zone, changed);
+    };
     for (std::size_t i = 0; i < content.size(); ++i) {
       std::string changed = content;
       changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
-      Rewrite(rig.device.get(), zone, changed);
-      ASSERT_NE(Violations(rig.device.get()), "") << "zone " << zone << " byte " << i;
+      rewrite(changed);
+      ASSERT_NE(Violations(rig.device.get()), "") << "zone " << zones[0] << " byte " << i;
       std::unique_ptr<Volume> volume;
       ASSERT_FALSE(
           Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume).ok());
       ++changes;
     }
-    Rewrite(rig.device.get(), zone, content);
+    rewrite(content);
   }
   EXPECT_GT(changes, 4000U);
   EXPECT_EQ(Violations(rig.device.get()), "");
