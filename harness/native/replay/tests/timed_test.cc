@@ -30,8 +30,8 @@ zonemodel::Parameters Drive() {
 // A mount on 20 empty zones of 1 MiB.
 class Script {
  public:
-  Script() {
-    mount_.version = kTraceVersion;
+  explicit Script(std::uint64_t version = kTraceVersion) {
+    mount_.version = version;
     mount_.block_size = 4096;
     mount_.active_budget = 12;
     for (std::uint32_t i = 0; i < 20; ++i) {
@@ -155,6 +155,17 @@ TEST(Timed, AResetWaitsForReadsAndNoSyncCountsForThat) {
   EXPECT_GT(times.turns, 20 * kMs);
   EXPECT_GT(syncs.latencies.max(), resets.latencies.max());
   EXPECT_LT(syncs.latencies.max(), 10 * kMs);
+}
+
+TEST(Timed, ACommitWritesEachCopyOfTheMetadataLog) {
+  for (const std::uint64_t copies : {1U, 2U}) {
+    Script script(copies == 1 ? 4 : kTraceVersion);
+    script.Add(1, 3 * kMs, SyncEvent{.file = 0, .log = 1, .took = kMs});
+    const Times times = script.Play();
+    const Times::Command& writes = Commands(times, zonemodel::Operation::kWrite);
+    EXPECT_EQ(writes.latencies.count(), copies);
+    EXPECT_EQ(writes.bytes, copies * 4096);
+  }
 }
 
 TEST(Timed, ReadsFollowTheFileToItsZones) {

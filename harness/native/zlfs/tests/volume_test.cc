@@ -956,6 +956,45 @@ TEST(Metadata, TheLogHasTwoEqualCopies) {
   }
 }
 
+// As in a volume of format version 3.
+TEST(Metadata, AVolumeWithOneCopyGetsAnother) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  ASSERT_OK(rig.device->ResetZone(CurrentMetadataZones(rig.device.get()).back()));
+  EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 1U);
+  const auto volume = rig.Mount();
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 2U);
+}
+
+// Both copies of a frame fail, and one of the zones is gone: the other zone stays.
+TEST(Metadata, ALostCopyIsNotTheOneThatStays) {
+  for (const std::size_t lost : {0U, 1U}) {
+    Rig rig;
+    auto volume = rig.MountFaulty();
+    ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+    const std::uint32_t zone = CurrentMetadataZones(rig.device.get())[lost];
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+    rig.faulty->Inject({.operation = Operation::kWrite, .after = 1, .times = Fault::kForever});
+    EXPECT_FALSE(Put(volume.get(), "/b", Content(2, 0, 4000)).ok());
+    volume.reset();
+    EXPECT_EQ(ReadWhole(rig.Mount().get(), "/a"), Content(1, 0, 5000)) << lost;
+  }
+}
+
+// A transient error costs no copy.
+TEST(Metadata, AFailedCopyIsWrittenAgain) {
+  for (std::uint64_t after = 0; after < 6; ++after) {
+    Rig rig;
+    ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+    auto device = std::make_unique<FaultyDevice>(rig.device.get());
+    device->Inject({.operation = Operation::kWrite, .after = after});
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 2U) << after;
+  }
+}
+
 // A crash in the middle of a roll-over leaves at least one whole generation.
 TEST(Metadata, ARollOverCanEndAtEachCommand) {
   for (std::uint64_t commands = 0; commands < 12; ++commands) {
