@@ -103,12 +103,10 @@ IOStatus MetaLog::RollOverLocked() {
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
   RETURN_IF_ERROR(io_->Flush());
   for (const Old& one : std::exchange(old, {})) Discard(one);
-  // Without a second zone that can be written, there is one copy. Errors can be transient.
-  for (int attempt = 0; attempt < 2 && copies.size() < 2; ++attempt) {
-    zones = ZonesInTurn();
-    std::erase(zones, copies.front());
-    WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
-  }
+  // Without a second zone that can be written, there is one copy.
+  zones = ZonesInTurn();
+  std::erase(zones, copies.front());
+  WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
   for (const Old& one : old) Discard(one);
   RETURN_IF_ERROR(io_->Flush());
   zones_ = std::move(copies);
@@ -225,8 +223,6 @@ IOStatus MetaLog::WriteFrame(const std::string& records) {
     failed_ = zone;
     result = std::move(status);
   }
-  // The roll-over keeps the first copy.
-  if (failed_ == zones_.front()) std::ranges::reverse(zones_);
   offset_ += frame.blocks.size();
   return result;
 }

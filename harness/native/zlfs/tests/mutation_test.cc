@@ -361,6 +361,35 @@ TEST_F(Mutation, FrameHeaders) {
   }
 }
 
+// Of two copies, the longer one counts.
+TEST_F(Mutation, AShorterCopy) {
+  const std::string shorter = content_.substr(0, frames_.back().first);
+  for (const std::uint32_t zone : copies_) {
+    PatchedDevice patched(device_.get(), {zone}, &shorter);
+    Recovered recovered;
+    ASSERT_OK(Recover(&patched, &recovered));
+    EXPECT_EQ(recovered.last_frame, last_frame_);
+    EXPECT_NE(recovered.metadata_zones.front(), zone);
+    EXPECT_EQ(recovered.metadata_zones.size(), 2U);
+  }
+}
+
+// A copy is not taken if a broken one knows that it lacks flushed frames.
+TEST_F(Mutation, ACopyWithoutFlushedFrames) {
+  const std::string snapshot =
+      content_.substr(0, frames_[0].first + SealedSize(frames_[0].second.size, kBlock));
+  const AlignedBuffer buffer = AllocateAligned(snapshot.size());
+  snapshot.copy(buffer.get(), snapshot.size());
+  ASSERT_OK(device_->ResetZone(copies_.front()));
+  ASSERT_OK(device_->Write(copies_.front(), 0, Slice(buffer.get(), snapshot.size())));
+  std::string broken = content_;
+  broken.back() = static_cast<char>(broken.back() ^ 1);
+  PatchedDevice patched(device_.get(), {copies_.back()}, &broken);
+  Recovered recovered;
+  const IOStatus status = Recover(&patched, &recovered);
+  EXPECT_NE(status.ToString().find("corrupt-frame"), std::string::npos) << status.ToString();
+}
+
 TEST_F(Mutation, RecordsOfEveryKind) {
   std::set<std::size_t> kinds;
   for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {

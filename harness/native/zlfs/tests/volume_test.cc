@@ -956,6 +956,39 @@ TEST(Metadata, TheLogHasTwoEqualCopies) {
   }
 }
 
+TEST(Metadata, BothCopiesAreDurable) {
+  const auto device = MakeDevice("zones=40&zone_size=128K&max_active=8&cache=volatile");
+  ASSERT_OK(Mkfs(device.get(), {}, ""));
+  EmulatedFaults::PowerLoss(*device, {});
+  EXPECT_EQ(CurrentMetadataZones(device.get()).size(), 2U);
+}
+
+// A generation in zones that take no commands may have been replaced: nothing could mark it.
+TEST(Metadata, AGenerationThatMayBeOldIsRefused) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  EmulatedFaults::BreakZone(*rig.device, copies[0], ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*rig.device, 3 - copies[0] - copies[1], ZoneCondition::kOffline);
+  EXPECT_EQ(ReadWhole(rig.Mount({.read_only = true}).get(), "/a"), Content(1, 0, 5000));
+  EmulatedFaults::BreakZone(*rig.device, copies[1], ZoneCondition::kReadOnly);
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "lost-log");
+  EXPECT_EQ(ReadWhole(rig.Mount({.salvage = true}).get(), "/a"), Content(1, 0, 5000));
+}
+
+TEST(Metadata, AForeignBlockBesideTheCopiesIsRefused) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  const Blocks blocks(1, 4096, 1);
+  ASSERT_OK(rig.device->Write(3 - copies[0] - copies[1], 0, blocks.slice()));
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "wrong-magic");
+}
+
 // As in a volume of format version 3.
 TEST(Metadata, AVolumeWithOneCopyGetsAnother) {
   Rig rig;
