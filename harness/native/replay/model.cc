@@ -25,12 +25,14 @@ Setting SettingOf(const Mount& mount) {
           .zones = static_cast<std::uint32_t>(mount.zones.size()),
           .active_budget = mount.active_budget,
           .skip_released = mount.version > 1,
-          .metadata_zones = metadata_zones};
+          .metadata_zones = metadata_zones,
+          .metadata_copies = mount.version > 4 ? 2U : 1U};
 }
 
 void Model::Begin(const Setting& setting, std::vector<ZoneSpace> zones) {
   heard_ = false;
   block_size_ = setting.block_size;
+  metadata_copies_ = setting.metadata_copies;
   std::uint64_t log_bytes = 0;
   for (const auto& [id, file] : files_) {
     for (const Extent& extent : file->extents) {

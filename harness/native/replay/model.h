@@ -26,6 +26,7 @@ struct Setting {
   std::uint32_t active_budget = 0;
   bool skip_released = true;                      // as in AllocatorSetup
   std::uint32_t metadata_zones = kMetadataZones;  // at the start
+  std::uint32_t metadata_copies = 2;              // a commit writes each
 };
 // The setting of a recorded mount. All zones have the capacity of the first data zone.
 Setting SettingOf(const Mount& mount);
@@ -70,6 +71,7 @@ class Model {
   void Take(const Mount& mount, std::size_t event) const;
 
   std::uint64_t block_size() const { return block_size_; }
+  std::uint32_t metadata_copies() const { return metadata_copies_; }
   Allocator& allocator() { return *allocator_; }
   const Allocator& allocator() const { return *allocator_; }
   Files& files() { return files_; }
@@ -107,6 +109,7 @@ class Model {
   Listener* const listener_;
   bool heard_ = false;  // the listener hears
   std::uint64_t block_size_ = 0;
+  std::uint32_t metadata_copies_ = 1;
   std::unique_ptr<Allocator> allocator_;
   Files files_;
   std::deque<Freed> freed_;

@@ -10,6 +10,7 @@ using Kind = DeviceRequest::Kind;
 void Requests::Started(const Model& model) {
   zones_ = model.allocator().zones();
   block_ = model.block_size();
+  metadata_copies_ = model.metadata_copies();
   ordered_.assign(zones_.size(), 0);
   reads_.assign(zones_.size(), 0);
   requests_.clear();
@@ -69,7 +70,10 @@ void Requests::TakeSync(Thread* thread, const SyncEvent& sync, std::uint64_t tim
          requests[first - 1].kind != Kind::kSynced) {
     --first;
   }
-  if (sync.log != 0) Add(thread, {.kind = Kind::kCommit, .bytes = block_});
+  // All copies lie in the same zone here: their zones differ only in the zone's own time.
+  for (std::uint32_t copy = 0; sync.log != 0 && copy < metadata_copies_; ++copy) {
+    Add(thread, {.kind = Kind::kCommit, .bytes = block_});
+  }
   Add(thread, {.kind = Kind::kFlush});
   requests[first].begins_sync = true;
   const auto cause = causes_.find(sync.file);

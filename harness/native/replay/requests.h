@@ -69,6 +69,7 @@ class Requests final : public Listener {
 
   std::vector<ZoneSpace> zones_;
   std::uint64_t block_ = 1;
+  std::uint32_t metadata_copies_ = 1;
   std::vector<std::vector<DeviceRequest>> requests_;
   std::unordered_map<std::uint32_t, Thread> threads_;
   std::uint32_t current_ = 0;                                 // thread of the current event

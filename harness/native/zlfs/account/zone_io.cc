@@ -73,6 +73,11 @@ IOStatus ZoneIo::WritePointer(std::uint32_t zone, std::uint64_t* at) {
   return IOStatus::OK();
 }
 
+bool ZoneIo::Lost(std::uint32_t zone) {
+  std::vector<ZoneInfo> info;
+  return device_->Report(zone, 1, &info).ok() && info[0].condition == ZoneCondition::kOffline;
+}
+
 IOStatus ZoneIo::Reset(std::uint32_t zone, bool metadata) {
   RETURN_IF_ERROR(device_->ResetZone(zone));
   const std::lock_guard lock(totals_mutex_);

@@ -59,8 +59,9 @@ class ZoneIo {
   IOStatus Flush();
   IOStatus Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up);
   IOStatus Reset(std::uint32_t zone, bool metadata);
-  // Asks the device.
+  // These ask the device.
   IOStatus WritePointer(std::uint32_t zone, std::uint64_t* at);
+  bool Lost(std::uint32_t zone);  // whether the zone is known to be offline
 
  private:
   ZonedDevice* const device_;

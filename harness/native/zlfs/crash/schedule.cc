@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -141,8 +142,11 @@ class Schedule {
     if (!status.ok()) return Fail("mount: " + status.ToString());
     if (!volume_->read_only()) return Verify(Trust::kAll);
     ++counts_->read_only;
-    const std::size_t broken = BrokenMetadata(nullptr);
-    if (broken < 2 || (broken == 2 && broken_.contains(recovered.metadata_zone))) {
+    const auto replaceable = [&](std::uint32_t zone) {
+      return !broken_.contains(zone) && zone != recovered.metadata_zones.front();
+    };
+    const auto metadata = std::views::iota(std::uint32_t{0}, kMetadataZones);
+    if (std::ranges::any_of(metadata, replaceable)) {
       Fail("read-only, but a metadata zone can be written");
     }
     Verify(Trust::kReads);  // nothing became durable
@@ -160,7 +164,7 @@ class Schedule {
       Fail("fsck of a lost log");
     std::size_t offline = 0;
     const std::size_t broken = BrokenMetadata(&offline);
-    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason");
+    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason: " + violations.front().what);
     auto device = NewDevice();
     faulty_ = device.get();
     const IOStatus status =
@@ -203,6 +207,7 @@ class Schedule {
     named_.clear();
     for (const Violation& violation : violations) {
       if (violation.invariant != 10) Fail("fsck: " + violation.what);
+      if (violation.what.starts_with("metadata zone")) continue;
       std::istringstream names(violation.what.substr(0, violation.what.find(':')));
       for (std::string name; std::getline(names >> std::ws, name, ',');) named_.insert(name);
     }
@@ -347,12 +352,18 @@ class Schedule {
     if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
     if (info[0].condition > ZoneCondition::kFull) return;
     const bool offline = Below(3) == 0;
+    Recovered recovered;
+    Recover(device_.get(), &recovered).PermitUncheckedError();
+    const bool copied = recovered.metadata_zones.size() > 1;
     EmulatedFaults::BreakZone(*device_, zone,
                               offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
-    // Until a later state is durable elsewhere, its loss is allowed.
     if (!offline || info[0].write_pointer == 0) return;
-    newest_lost_ = true;
+    if (IsLostLog(Recover(device_.get(), &recovered))) {
+      if (copied) return Fail("the loss of one copy loses the metadata log");
+      // Until a later state is durable elsewhere, the loss of the only copy is allowed.
+      newest_lost_ = true;
+    }
     if (Below(2) == 0) faulty_->DieAfter(0);
   }
 

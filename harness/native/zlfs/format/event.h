@@ -23,7 +23,8 @@ inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
 // 1: victims also counted content that was released, but not durably (Allocator::Released).
 // 2: no stamps, syncs and reads.
 // 3: the collector did not commit deletions and moves before it chose a victim.
-inline constexpr std::uint64_t kTraceVersion = 4;
+// 4: the metadata log had one copy.
+inline constexpr std::uint64_t kTraceVersion = 5;
 
 // When an event came, and of which thread. The encoding follows the event's: the time since the
 // event before, times two, plus one and the thread if that differs from the thread before.

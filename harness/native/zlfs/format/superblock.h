@@ -13,12 +13,14 @@
 
 namespace zlfs {
 
-// Version 3 has files with several names. The first roll-over makes version 3 of version 2.
-inline constexpr std::uint32_t kFormatVersion = 3;
+// Version 3 has files with several names, version 4 has two copies of the metadata log. The first
+// roll-over makes version 4 of an older one.
+inline constexpr std::uint32_t kFormatVersion = 4;
 inline constexpr std::uint32_t kOldestVersion = 2;
-// The metadata log uses the first zones of the device in turn. A zone that fails is left out.
+// The copies of the metadata log use the first zones of the device in turn. A zone that fails is
+// left out.
 inline constexpr std::uint32_t kMetadataZones = 3;
-// Active zones of the log during a roll-over: the old generation and the new one.
+// Active zones of the log: its copies. During a roll-over: one copy of each generation.
 inline constexpr std::uint32_t kMetadataActive = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;

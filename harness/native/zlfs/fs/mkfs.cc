@@ -102,7 +102,7 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
   std::mutex state;
   MetaLog log(
       &io, &state, [](std::vector<Record>* records) { records->emplace_back(StateRecord{1}); },
-      superblock, kMetadataZones - 1, 0, zones[0].capacity);  // begins with zone 0
+      superblock, {}, 0, zones[0].capacity);
   return log.RollOver();
 }
 

@@ -159,11 +159,12 @@ void Volume::TraceSetup(const AllocatorSetup& setup) {
 IOStatus Volume::BeginLog(const Recovered& recovered) {
   // The previous mount may not have flushed the data that recovery read.
   RETURN_IF_ERROR(state_.io.Flush());
-  const std::uint32_t current = recovered.metadata_zone;
-  std::uint64_t capacity = recovered.zones[current].capacity;
+  const std::vector<std::uint32_t>& copies = recovered.metadata_zones;
+  std::uint64_t capacity = std::numeric_limits<std::uint64_t>::max();
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     // Only a remainder of a roll-over is there. If the reset fails, another zone takes its turn.
-    if (zone != current && recovered.zones[zone].write_pointer != 0) {
+    const bool copy = std::ranges::find(copies, zone) != copies.end();
+    if (!copy && recovered.zones[zone].write_pointer != 0) {
       state_.io.Reset(zone, true).PermitUncheckedError();
     }
     capacity = std::min(capacity, recovered.zones[zone].capacity);
@@ -178,7 +179,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
   RETURN_IF_ERROR(LimitActive(recovered));
   state_.log = std::make_unique<MetaLog>(
       &state_.io, &state_.mutex, [this](std::vector<Record>* records) { Describe(records); },
-      state_.superblock, current, recovered.last_frame, capacity);
+      state_.superblock, copies, recovered.last_frame, capacity);
   RETURN_IF_ERROR(state_.log->RollOver());
   return reclaimer_.Reclaim(Reclaiming::kAll);
 }
@@ -188,15 +189,15 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
 // The steps, in order of increasing harm:
 // 1. Reset zones without live data.
 // 2. Finish data zones that are not fragile.
-// 3. Finish the metadata zone, which is reset soon anyway.
+// 3. Finish the best copy of the metadata log, which is reset soon anyway.
 // 4. Finish fragile zones. If the mount is interrupted, recovery needs their write pointers again.
 IOStatus Volume::LimitActive(const Recovered& recovered) {
   Allocator& allocator = *state_.allocator;
   const std::uint32_t budget = ActiveBudget(state_.io.geometry(), state_.superblock.policy);
-  const std::uint32_t metadata = recovered.metadata_zone;
+  const std::uint32_t metadata = recovered.metadata_zones.front();
   const ZoneInfo& info = recovered.zones[metadata];
   bool metadata_active = IsActive(info.condition);
-  // The budget reserves two zones for the metadata log: the current one and the next generation.
+  // The budget reserves two zones for the metadata log. The roll-over resets all copies except one.
   const auto exceeded = [&allocator, budget, &metadata_active] {
     return budget != 0 && allocator.active_zones() + metadata_active > budget + 1;
   };

@@ -7,15 +7,28 @@
 #include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
+namespace {
+
+// Writes a part at an offset of a zone.
+IOStatus WritePart(ZoneIo* io, std::uint32_t zone, std::uint64_t at, const std::string& blocks,
+                   std::size_t payload, std::uint64_t* written) {
+  const AlignedBuffer aligned = AllocateAligned(blocks.size());
+  blocks.copy(aligned.get(), blocks.size());
+  return io->Write(Cause::kMetadata, zone, at, Slice(aligned.get(), blocks.size()), payload,
+                   written);
+}
+
+}  // namespace
 
 MetaLog::MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
-                 std::uint32_t zone, std::uint64_t last_frame, std::uint64_t capacity)
+                 std::vector<std::uint32_t> zones, std::uint64_t last_frame,
+                 std::uint64_t capacity)
     : io_(io),
       state_(state),
       describe_(std::move(describe)),
       capacity_(std::min(capacity, kMaxLogBytes)),
       superblock_(std::move(superblock)),
-      zone_(zone),
+      zones_(std::move(zones)),
       frame_(last_frame),
       generation_(superblock_.generation) {}
 
@@ -45,10 +58,10 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
     const std::string records = std::exchange(pending_, {});
     const std::uint64_t end = appended_;
     lock.unlock();
-    if (!Fits(SealedSize(records.size(), superblock_.block_size))) {
+    if (!Fits(offset_, SealedSize(records.size(), superblock_.block_size))) {
       broken_ = RollOverLocked();  // the snapshot includes these records
     } else {
-      const IOStatus status = WriteFrame(FrameKind::kRecords, records);
+      const IOStatus status = WriteFrame(records);
       written_ = {.position = end, .frame = frame_};
       if (!status.ok()) broken_ = RollOverLocked();
     }
@@ -63,6 +76,8 @@ IOStatus MetaLog::RollOver() {
   return broken_;
 }
 
+// One copy of the current generation stays until the next one is durable. The other one is reset
+// first, so that no more than kMetadataActive zones are active.
 IOStatus MetaLog::RollOverLocked() {
   std::vector<Record> records;
   std::unique_lock lock(*state_);
@@ -70,74 +85,121 @@ IOStatus MetaLog::RollOverLocked() {
   pending_.clear();
   const std::uint64_t end = appended_;
   lock.unlock();
-  std::vector<Old> old = {{zone_, superblock_.generation, previous_}};
-  IOStatus status;
-  for (std::uint32_t next = 1; next < kMetadataZones; ++next) {
-    status = WriteGeneration((old.front().zone + next) % kMetadataZones, records);
-    if (status.ok() || status.IsNoSpace()) break;
-    // The reset frees the zone's active slot. The zone is marked only when a newer generation is
-    // there: until then it may be the newest.
-    if (!io_->Reset(zone_, true).ok()) old.push_back({zone_, superblock_.generation, previous_});
+  const Old current{.generation = superblock_.generation, .previous = previous_};
+  std::vector<Part> parts;
+  RETURN_IF_ERROR(Encode(records, &parts));
+  std::ranges::stable_partition(zones_, [this](std::uint32_t zone) { return !io_->Lost(zone); });
+  std::vector<std::uint32_t> zones = ZonesInTurn();
+  std::vector<Old> old;
+  for (std::size_t i = 0; i < zones_.size(); ++i) {
+    if (i > 0 && io_->Reset(zones_[i], true).ok()) continue;
+    old.push_back(current);
+    old.back().zone = zones_[i];
+    std::erase(zones, zones_[i]);
+    if (i > 0) zones.push_back(zones_[i]);  // as the last choice
   }
-  if (status.IsNoSpace()) return status;
+  std::vector<std::uint32_t> copies;
+  const IOStatus status = WriteCopy(parts, &zones, &copies, &old);
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
   RETURN_IF_ERROR(io_->Flush());
+  for (const Old& one : std::exchange(old, {})) Discard(one);
+  // Without a second zone that can be written, there is one copy.
+  zones = ZonesInTurn();
+  std::erase(zones, copies.front());
+  WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
+  for (const Old& one : old) Discard(one);
+  RETURN_IF_ERROR(io_->Flush());
+  zones_ = std::move(copies);
+  failed_.reset();
   // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
   // it does not find as corruption.
   generation_.store(superblock_.generation, std::memory_order_release);
-  bool reset = true;
-  for (const Old& one : old) reset = Discard(one) && reset;
-  if (!reset) RETURN_IF_ERROR(io_->Flush());  // the marks
   written_ = {.position = end, .frame = frame_};
   Flushed(written_);
   return IOStatus::OK();
 }
 
-bool MetaLog::Discard(const Old& old) {
-  if (io_->Reset(old.zone, true).ok()) return true;
+std::vector<std::uint32_t> MetaLog::ZonesInTurn() const {
+  std::vector<std::uint32_t> zones;
+  const std::uint32_t last = zones_.empty() ? kMetadataZones - 1 : zones_.front();
+  for (std::uint32_t i = 1; i <= kMetadataZones; ++i) zones.push_back((last + i) % kMetadataZones);
+  // A zone that failed is the last choice.
+  std::ranges::stable_partition(zones, [this](std::uint32_t zone) { return zone != failed_; });
+  return zones;
+}
+
+IOStatus MetaLog::WriteCopy(const std::vector<Part>& parts, std::vector<std::uint32_t>* zones,
+                            std::vector<std::uint32_t>* copies, std::vector<Old>* old) {
+  IOStatus status = IOStatus::IOError("no zone is left");
+  while (!status.ok() && !zones->empty()) {
+    Old left{.zone = zones->front(), .generation = superblock_.generation};
+    zones->erase(zones->begin());
+    status = WriteParts(parts, &left);
+    if (status.ok()) {
+      copies->push_back(left.zone);
+      std::erase_if(*old, [&left](const Old& one) { return one.zone == left.zone; });
+    } else if (!io_->Reset(left.zone, true).ok()) {  // a reset frees the zone's active slot
+      old->push_back(left);
+    }
+  }
+  return status;
+}
+
+IOStatus MetaLog::WriteParts(const std::vector<Part>& parts, Old* left) {
+  std::uint64_t at = 0;
+  for (const Part& part : parts) {
+    std::uint64_t written = 0;
+    IOStatus status = WritePart(io_, left->zone, at, part.blocks, part.payload, &written);
+    if (!status.ok() && at + written == 0) {
+      // An earlier reset of the zone may have failed.
+      RETURN_IF_ERROR(io_->Reset(left->zone, true));
+      status = WritePart(io_, left->zone, at, part.blocks, part.payload, &written);
+    }
+    RETURN_IF_ERROR(status);
+    at += part.blocks.size();
+    left->previous = part.checksum;
+  }
+  return IOStatus::OK();
+}
+
+void MetaLog::Discard(const Old& old) {
+  if (io_->Reset(old.zone, true).ok()) return;
   const std::size_t size = SealedSize(0, superblock_.block_size);
-  const AlignedBuffer frame = AllocateAligned(size);
+  std::string mark(size, '\0');
   Seal({.magic = kFrameMagic,
         .subject = static_cast<std::uint64_t>(FrameKind::kSuperseded),
         .generation = old.generation,
         .number = frame_,  // of the newer generation, so it is higher than all of the old one
         .previous = old.previous},
-       frame.get(), size);
+       mark.data(), size);
   std::uint64_t at = 0;
   std::uint64_t written = 0;
   if (io_->WritePointer(old.zone, &at).ok() && at > 0) {
-    io_->Write(Cause::kMetadata, old.zone, at, Slice(frame.get(), size), 0, &written)
-        .PermitUncheckedError();
+    WritePart(io_, old.zone, at, mark, 0, &written).PermitUncheckedError();
   }
-  return false;
 }
 
-IOStatus MetaLog::WriteGeneration(std::uint32_t zone, const std::vector<Record>& records) {
-  zone_ = zone;
-  offset_ = 0;
+IOStatus MetaLog::Encode(const std::vector<Record>& records, std::vector<Part>* parts) {
   ++superblock_.generation;
   superblock_.version = kFormatVersion;
-  const std::string superblock = EncodeSuperblock(superblock_);
+  std::string superblock = EncodeSuperblock(superblock_);
   std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
-  IOStatus status = WriteBlocks(superblock, superblock.size());
-  if (!status.ok() && offset_ == 0) {
-    // An earlier reset of the zone may have failed.
-    RETURN_IF_ERROR(io_->Reset(zone, true));
-    status = WriteBlocks(superblock, superblock.size());
-  }
-  RETURN_IF_ERROR(status);
+  offset_ = superblock.size();
+  parts->push_back({.blocks = std::move(superblock), .payload = offset_, .checksum = previous_});
   std::string body;
   for (std::size_t i = 0; i < records.size(); ++i) {
     AppendRecord(records[i], &body);
     const bool last = i + 1 == records.size();
     if (body.size() < kFrameContent && !last) continue;
-    RETURN_IF_ERROR(WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body));
+    parts->push_back(EncodeFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body));
+    offset_ += parts->back().blocks.size();
     body.clear();
   }
-  return IOStatus::OK();
+  if (Fits(0, offset_)) return IOStatus::OK();
+  return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
 }
 
-IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
+MetaLog::Part MetaLog::EncodeFrame(FrameKind kind, const std::string& records) {
   std::string frame(SealedSize(records.size(), superblock_.block_size), '\0');
   records.copy(frame.data() + kHeaderSize, records.size());
   const SealedHeader header{.magic = kFrameMagic,
@@ -147,27 +209,26 @@ IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
                             .generation = superblock_.generation,
                             .number = ++frame_,
                             .previous = previous_};
-  const std::uint64_t checksum = Seal(header, frame.data(), frame.size());
-  RETURN_IF_ERROR(WriteBlocks(frame, records.size()));
-  previous_ = checksum;
-  return IOStatus::OK();
+  previous_ = Seal(header, frame.data(), frame.size());
+  return {.blocks = std::move(frame), .payload = records.size(), .checksum = previous_};
 }
 
-bool MetaLog::Fits(std::uint64_t size) const {
-  return offset_ + size + SealedSize(0, superblock_.block_size) <= capacity_;
-}
-
-IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
-  if (!Fits(blocks.size())) {
-    return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
+IOStatus MetaLog::WriteFrame(const std::string& records) {
+  const Part frame = EncodeFrame(FrameKind::kRecords, records);
+  IOStatus result;
+  for (const std::uint32_t zone : zones_) {
+    std::uint64_t written = 0;
+    IOStatus status = WritePart(io_, zone, offset_, frame.blocks, frame.payload, &written);
+    if (status.ok()) continue;
+    failed_ = zone;
+    result = std::move(status);
   }
-  const AlignedBuffer aligned = AllocateAligned(blocks.size());
-  blocks.copy(aligned.get(), blocks.size());
-  const Slice buffer(aligned.get(), blocks.size());
-  std::uint64_t written = 0;
-  IOStatus status = io_->Write(Cause::kMetadata, zone_, offset_, buffer, payload, &written);
-  offset_ += written;  // after a partial write, the caller marks the log as broken
-  return status;
+  offset_ += frame.blocks.size();
+  return result;
+}
+
+bool MetaLog::Fits(std::uint64_t offset, std::uint64_t size) const {
+  return offset + size + SealedSize(0, superblock_.block_size) <= capacity_;
 }
 
 }  // namespace zlfs

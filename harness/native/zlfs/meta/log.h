@@ -2,6 +2,8 @@
 //
 // Append is cheap. The caller holds the mutex of the described state, so that records are in the
 // order of the changes. Commit writes all appended records as one frame and flushes.
+//
+// Two zones hold equal copies of the log. With only one zone that can be written, there is one copy.
 
 #pragma once
 
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +22,7 @@
 
 namespace zlfs {
 
-// The log rolls over at this size even if its zone has room. This bounds the mount time.
+// The log rolls over at this size even if its zones have room. This bounds the mount time.
 inline constexpr std::uint64_t kMaxLogBytes = 64 << 20;
 
 class MetaLog {
@@ -27,12 +30,12 @@ class MetaLog {
   // Appends records that describe the complete state. Called with the state mutex held.
   using Describe = std::function<void(std::vector<Record>*)>;
 
-  // `state` is the mutex of the state that `describe` describes. `zone` is the current metadata
-  // zone, `last_frame` the last frame number in use.
+  // `state` is the mutex of the state that `describe` describes. `zones` hold the copies of the
+  // current generation; a new volume has none. `last_frame` is the last frame number in use.
   MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
-          std::uint32_t zone, std::uint64_t last_frame, std::uint64_t capacity);
+          std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity);
 
-  // Writes the state to another metadata zone as the next generation. The first call starts the
+  // Writes the state to other metadata zones as the next generation. The first call starts the
   // log. The caller must not hold the state mutex. "no-metadata-zone": none can be written.
   IOStatus RollOver();
 
@@ -42,7 +45,7 @@ class MetaLog {
   std::uint64_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
   // Makes the records up to `position` durable, and all earlier writes to the device. The caller
-  // must not hold the state mutex. If a write fails, the log goes on in another metadata zone. An
+  // must not hold the state mutex. If a write fails, the log goes on in other metadata zones. An
   // error that leaves the log undefined is permanent.
   IOStatus Commit(std::uint64_t position);
 
@@ -56,24 +59,38 @@ class MetaLog {
     std::uint64_t position = 0;
     std::uint64_t frame = 0;
   };
-
-  IOStatus WriteRecords(std::uint64_t position, Mark* written);
-  void Flushed(const Mark& mark);
-  // A zone that holds, or may hold, an earlier whole generation.
+  // One write to a copy.
+  struct Part {
+    std::string blocks;
+    std::size_t payload = 0;
+    std::uint64_t checksum = 0;  // the next frame names it
+  };
+  // A zone that holds, or may hold, a copy that is not part of the log.
   struct Old {
     std::uint32_t zone = 0;
     std::uint64_t generation = 0;
-    std::uint64_t previous = 0;  // checksum of its last frame
+    std::uint64_t previous = 0;  // checksum of its last part
   };
+
+  IOStatus WriteRecords(std::uint64_t position, Mark* written);
+  void Flushed(const Mark& mark);
   IOStatus RollOverLocked();
-  // Resets the zone. If that fails, marks the generation: recovery must not take it for the newest
-  // one when it cannot read the newest. Returns whether the zone was reset.
-  bool Discard(const Old& old);
-  // Whether the zone has room for `size` bytes and, behind them, for the mark of its generation.
-  bool Fits(std::uint64_t size) const;
-  IOStatus WriteGeneration(std::uint32_t zone, const std::vector<Record>& records);
-  IOStatus WriteFrame(FrameKind kind, const std::string& records);
-  IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);
+  // Makes the parts of the next generation. "metadata-full".
+  IOStatus Encode(const std::vector<Record>& records, std::vector<Part>* parts);
+  Part EncodeFrame(FrameKind kind, const std::string& records);
+  // All metadata zones, in the order in which the next generation tries them.
+  std::vector<std::uint32_t> ZonesInTurn() const;
+  // Writes the parts to the first zone that takes them, and moves this zone to `copies`. Zones that
+  // failed before leave `zones`, and join `old` if they cannot be reset.
+  IOStatus WriteCopy(const std::vector<Part>& parts, std::vector<std::uint32_t>* zones,
+                     std::vector<std::uint32_t>* copies, std::vector<Old>* old);
+  IOStatus WriteParts(const std::vector<Part>& parts, Old* left);
+  IOStatus WriteFrame(const std::string& records);
+  // Resets the zone. If that fails, marks the copy: recovery must not take it for the newest one
+  // when it cannot read the newest.
+  void Discard(const Old& old);
+  // Whether a zone has room for `size` bytes behind `offset` and, behind them, for a mark.
+  bool Fits(std::uint64_t offset, std::uint64_t size) const;
 
   ZoneIo* const io_;
   std::mutex* const state_;
@@ -85,10 +102,11 @@ class MetaLog {
 
   std::mutex write_;  // lock order: before *state_; guards the members up to written_
   Superblock superblock_;
-  std::uint32_t zone_;
-  std::uint64_t offset_ = 0;
-  std::uint64_t frame_;         // number of the last frame
-  std::uint64_t previous_ = 0;  // checksum of the last frame or superblock
+  std::vector<std::uint32_t> zones_;     // of the copies
+  std::optional<std::uint32_t> failed_;  // the zone whose write failed since the last roll-over
+  std::uint64_t offset_ = 0;             // in each copy
+  std::uint64_t frame_;                  // number of the last frame
+  std::uint64_t previous_ = 0;           // checksum of the last frame or superblock
   IOStatus broken_;
 
   Mark written_;

@@ -384,6 +384,21 @@ struct Candidate {
   IOStatus status;  // of reading it: frames before the error are in `generation`
 
   std::uint64_t number() const { return generation.superblock.generation; }
+  // A damaged superblock is as good as one that cannot be read: there can be another copy.
+  bool IsForeign() const {
+    return status.IsCorruption() && !generation.started &&
+           !std::string_view(status.getState()).starts_with("corrupt-superblock");
+  }
+  // Whether it has content that `other` lacks, although that content is durable.
+  bool IsNewerThan(const Candidate& other) const {
+    if (number() != other.number()) return number() > other.number();
+    return generation.flushed_frame > other.generation.last_frame;
+  }
+  // Of two copies of a generation, the longer one is better.
+  bool IsBetterThan(const Candidate& other) const {
+    return std::pair(number(), generation.last_frame) >
+           std::pair(other.number(), other.generation.last_frame);
+  }
   // An incomplete generation comes from an interrupted roll-over.
   bool Usable(Effort effort) const {
     if (!generation.space.whole) return false;
@@ -391,13 +406,14 @@ struct Candidate {
   }
 };
 
-// Returns an error if a zone may hold a newer generation than `newest`. Roll-overs reset or mark
-// the generation before, so another one than the newest is whole and unmarked only if its zone
-// takes no commands. `marks`: the zone of `newest` took commands.
-IOStatus CheckNewest(const std::vector<Candidate>& candidates, std::uint64_t newest, bool marks) {
+// Returns an error if a zone may hold a newer state than `newest`. Roll-overs reset or mark the
+// generation before, so another one than the newest is whole and unmarked only if its zone takes no
+// commands. `marks`: a zone of `newest` took commands.
+IOStatus CheckNewest(const std::vector<Candidate>& candidates, const Candidate& newest,
+                     bool marks) {
   for (std::uint32_t zone = 0; zone < candidates.size(); ++zone) {
     const Candidate& one = candidates[zone];
-    const bool newer = one.generation.started && one.number() > newest;
+    const bool newer = one.generation.started && one.IsNewerThan(newest);
     if (one.status.ok() && !(newer && one.generation.superseded)) continue;
     if (one.status.IsCorruption() && newer) return one.status;
     if (newer || (!one.generation.started && !marks)) {
@@ -407,6 +423,32 @@ IOStatus CheckNewest(const std::vector<Candidate>& candidates, std::uint64_t new
     }
   }
   return IOStatus::OK();
+}
+
+// Finds the zones with copies of the newest generation. Returns whether one of them takes commands.
+bool FindCopies(const std::vector<Candidate>& candidates, const Candidate& newest, Effort effort,
+                Recovered* recovered) {
+  bool marks = false;
+  const auto frames = [&candidates](std::uint32_t zone) {
+    return candidates[zone].generation.last_frame;
+  };
+  const auto takes_commands = [recovered](std::uint32_t zone) {
+    return !NoWritePointer(recovered->zones[zone].condition);
+  };
+  std::vector<std::uint32_t>& copies = recovered->metadata_zones;
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    const Candidate& one = candidates[zone];
+    const bool other = one.generation.started && one.number() != newest.number();
+    if (!one.status.ok() && !other) recovered->unreadable_metadata.insert(zone);
+    if (!one.Usable(effort) || other) continue;
+    copies.push_back(zone);
+    marks |= takes_commands(zone);
+  }
+  // The roll-over keeps the first copy. Of two long ones, it keeps the one that it cannot replace.
+  std::ranges::stable_sort(copies, [&](std::uint32_t a, std::uint32_t b) {
+    return frames(a) != frames(b) ? frames(a) > frames(b) : !takes_commands(a) && takes_commands(b);
+  });
+  return marks;
 }
 
 // Without a usable generation.
@@ -435,20 +477,13 @@ IOStatus ReadNewest(ZonedDevice* device, Effort effort, Recovered* recovered) {
     one.status = ReadGeneration(device, zone, recovered->zones[zone], &one.generation);
     if (one.status.IsIOError()) recovered->unreadable_metadata.insert(zone);
     // A foreign block is no generation of this volume, neither an old nor a new one.
-    if (one.status.IsCorruption() && !one.generation.started && effort == Effort::kExact) {
-      return one.status;
-    }
+    if (one.IsForeign() && effort == Effort::kExact) return one.status;
     if (!one.Usable(effort)) continue;
-    if (newest != nullptr && newest->number() == one.number() && effort == Effort::kExact) {
-      return IOStatus::Corruption("corrupt-log", "two zones have the same generation");
-    }
-    if (newest != nullptr && newest->number() >= one.number()) continue;
-    newest = &one;
-    recovered->metadata_zone = zone;
+    if (newest == nullptr || one.IsBetterThan(*newest)) newest = &one;
   }
   if (newest == nullptr) return NoGeneration(candidates);
-  const bool marks = !NoWritePointer(recovered->zones[recovered->metadata_zone].condition);
-  IOStatus status = CheckNewest(candidates, newest->number(), marks);
+  const bool marks = FindCopies(candidates, *newest, effort, recovered);
+  IOStatus status = CheckNewest(candidates, *newest, marks);
   if (status.ok()) status = newest->status;
   if (!status.ok() && effort == Effort::kExact) return status;
   static_cast<Generation&>(*recovered) = std::move(newest->generation);

@@ -25,7 +25,7 @@ struct Generation {
 
 // The newest complete generation. Files include their pieces and are cut at the write pointers.
 struct Recovered : Generation {
-  std::uint32_t metadata_zone = 0;
+  std::vector<std::uint32_t> metadata_zones;    // its copies, the best one first
   std::set<std::uint32_t> unreadable_metadata;  // metadata zones that cannot be read
   std::uint64_t last_piece = 0;
   // Zones whose write pointer marks the end of a file or of the pieces. They must not be finished

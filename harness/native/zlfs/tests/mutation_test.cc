@@ -26,33 +26,38 @@
 namespace zlfs {
 namespace {
 
+using ZoneNumbers = std::vector<std::uint32_t>;
 constexpr std::size_t kBlock = 512;
 constexpr const char* kShape =
     "zones=24&zone_size=64K&zone_capacity=48K&max_active=8&block_size=512";
 
-// A device with replaced content in one zone.
+// A device with replaced content in some zones.
 class PatchedDevice final : public ForwardingDevice {
  public:
-  PatchedDevice(EmulatedDevice* inner, std::uint32_t zone, const std::string* content)
-      : ForwardingDevice(inner, Access::kReadOnly), zone_(zone), content_(content) {}
+  PatchedDevice(EmulatedDevice* inner, ZoneNumbers zones, const std::string* content)
+      : ForwardingDevice(inner, Access::kReadOnly), zones_(std::move(zones)), content_(content) {}
 
  private:
   IOStatus DoReport(std::uint32_t first, std::uint32_t count,
                     std::vector<ZoneInfo>* zones) override {
     const IOStatus status = inner_->Report(first, count, zones);
-    if (zone_ >= first && zone_ < first + count) {
-      (*zones)[zone_ - first].write_pointer = content_->size();
+    for (const std::uint32_t zone : zones_) {
+      if (zone >= first && zone < first + count) {
+        (*zones)[zone - first].write_pointer = content_->size();
+      }
     }
     return status;
   }
   IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to) override {
-    if (zone != zone_) return inner_->Read(zone, offset, size, to);
+    if (std::ranges::find(zones_, zone) == zones_.end()) {
+      return inner_->Read(zone, offset, size, to);
+    }
     std::fill_n(to, size, '\0');
     if (offset < content_->size()) content_->copy(to, size, offset);
     return IOStatus::OK();
   }
 
-  const std::uint32_t zone_;
+  const ZoneNumbers zones_;
   const std::string* const content_;
 };
 
@@ -258,10 +263,12 @@ class Mutation : public testing::Test {
     ASSERT_EQ(Violations(device_.get()), "");
     Recovered recovered;
     ASSERT_OK(Recover(device_.get(), &recovered));
-    meta_ = recovered.metadata_zone;
-    content_ = ReadZone(*device_, meta_, 0, InfoOf(*device_, meta_).write_pointer);
+    copies_ = recovered.metadata_zones;
+    last_frame_ = recovered.last_frame;
+    const std::uint32_t copy = copies_.front();
+    content_ = ReadZone(*device_, copy, 0, InfoOf(*device_, copy).write_pointer);
     log_zones_ = recovered.space.log_zones;
-    PatchedDevice same(device_.get(), meta_, &content_);
+    PatchedDevice same(device_.get(), copies_, &content_);
     ASSERT_EQ(Violations(&same), "");
     for (std::size_t at = kBlock; at < content_.size();) {
       SealedHeader header;
@@ -284,23 +291,37 @@ class Mutation : public testing::Test {
     ASSERT_OK(volume_->writer().FinishWriting(file.get()));
   }
 
-  void ExpectFound(std::uint32_t zone, const std::string& content, const std::string& what) {
-    PatchedDevice patched(device_.get(), zone, &content);
+  void ExpectFound(const ZoneNumbers& zones, const std::string& content, const std::string& what) {
+    PatchedDevice patched(device_.get(), zones, &content);
     ++mutations_;
     EXPECT_NE(Violations(&patched), "") << what;
   }
 
+  // The other copy has everything. Only a block that looks foreign refuses the mount.
+  void ExpectHarmless(const std::string& content, const std::string& what) {
+    const ZoneNumbers one = {copies_.back()};
+    ExpectFound(one, content, what + " in one copy");
+    PatchedDevice patched(device_.get(), one, &content);
+    Recovered recovered;
+    const IOStatus status = Recover(&patched, &recovered);
+    if (status.ToString().find("wrong-magic") != std::string::npos) return;
+    ASSERT_OK(status) << what;
+    EXPECT_EQ(recovered.last_frame, last_frame_) << what;
+    EXPECT_EQ(recovered.metadata_zones, ZoneNumbers{copies_.front()}) << what;
+  }
+
   // Changes every field of the structure at `at` in `content`. `seal` updates its checksums.
-  void ChangeFields(std::uint32_t zone, const std::string& content, std::size_t at,
+  void ChangeFields(const ZoneNumbers& zones, const std::string& content, std::size_t at,
                     std::span<const Field> fields, const std::function<void(char*)>& seal) {
     for (const Field& field : fields) {
       for (const std::string& bytes : ChangedBytes(content.substr(at + field.offset, field.size))) {
         std::string changed = content;
         changed.replace(at + field.offset, field.size, bytes);
         const std::string what = std::string(field.name) + " at " + std::to_string(at);
-        ExpectFound(zone, changed, what + ", wrong checksum");
+        ExpectFound(zones, changed, what + ", wrong checksum");
+        if (zones == copies_) ExpectHarmless(changed, what);
         seal(changed.data() + at);
-        if (changed != content) ExpectFound(zone, changed, what + ", right checksum");
+        if (changed != content) ExpectFound(zones, changed, what + ", right checksum");
       }
     }
   }
@@ -309,8 +330,9 @@ class Mutation : public testing::Test {
 
   std::shared_ptr<EmulatedDevice> device_;
   std::unique_ptr<Volume> volume_;
-  std::uint32_t meta_ = 0;
-  std::string content_;  // content of the metadata zone
+  ZoneNumbers copies_;         // metadata zones
+  std::string content_;  // of each of them
+  std::uint64_t last_frame_ = 0;
   std::vector<std::pair<std::size_t, SealedHeader>> frames_;
   std::map<std::uint32_t, std::uint64_t> log_zones_;
   int mutations_ = 0;
@@ -324,7 +346,7 @@ void SealHeader(char* blocks) {
 }
 
 TEST_F(Mutation, Superblock) {
-  ChangeFields(meta_, content_, 0, kSuperblockFields, [](char* block) {
+  ChangeFields(copies_, content_, 0, kSuperblockFields, [](char* block) {
     std::memset(block + kSuperblockChecksumOffset, 0, sizeof(std::uint64_t));
     const std::uint64_t checksum = Checksum({block, kBlock});
     std::memcpy(block + kSuperblockChecksumOffset, &checksum, sizeof(checksum));
@@ -335,8 +357,37 @@ TEST_F(Mutation, Superblock) {
 // is a valid frame.
 TEST_F(Mutation, FrameHeaders) {
   for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
-    ChangeFields(meta_, content_, frames_[i].first, kSealedFields, SealHeader);
+    ChangeFields(copies_, content_, frames_[i].first, kSealedFields, SealHeader);
   }
+}
+
+// Of two copies, the longer one counts.
+TEST_F(Mutation, AShorterCopy) {
+  const std::string shorter = content_.substr(0, frames_.back().first);
+  for (const std::uint32_t zone : copies_) {
+    PatchedDevice patched(device_.get(), {zone}, &shorter);
+    Recovered recovered;
+    ASSERT_OK(Recover(&patched, &recovered));
+    EXPECT_EQ(recovered.last_frame, last_frame_);
+    EXPECT_NE(recovered.metadata_zones.front(), zone);
+    EXPECT_EQ(recovered.metadata_zones.size(), 2U);
+  }
+}
+
+// A copy is not taken if a broken one knows that it lacks flushed frames.
+TEST_F(Mutation, ACopyWithoutFlushedFrames) {
+  const std::string snapshot =
+      content_.substr(0, frames_[0].first + SealedSize(frames_[0].second.size, kBlock));
+  const AlignedBuffer buffer = AllocateAligned(snapshot.size());
+  snapshot.copy(buffer.get(), snapshot.size());
+  ASSERT_OK(device_->ResetZone(copies_.front()));
+  ASSERT_OK(device_->Write(copies_.front(), 0, Slice(buffer.get(), snapshot.size())));
+  std::string broken = content_;
+  broken.back() = static_cast<char>(broken.back() ^ 1);
+  PatchedDevice patched(device_.get(), {copies_.back()}, &broken);
+  Recovered recovered;
+  const IOStatus status = Recover(&patched, &recovered);
+  EXPECT_NE(status.ToString().find("corrupt-frame"), std::string::npos) << status.ToString();
 }
 
 TEST_F(Mutation, RecordsOfEveryKind) {
@@ -354,7 +405,7 @@ TEST_F(Mutation, RecordsOfEveryKind) {
       changed.size = static_cast<std::uint32_t>(body.size());
       Seal(changed, frame.data(), frame.size());
       const std::string rest = content_.substr(at + SealedSize(header.size, kBlock));
-      ExpectFound(meta_, content_.substr(0, at) + frame + rest, name);
+      ExpectFound(copies_, content_.substr(0, at) + frame + rest, name);
     };
     for (Record& record : records) {
       kinds.insert(record.index());
@@ -364,7 +415,8 @@ TEST_F(Mutation, RecordsOfEveryKind) {
     for (std::size_t byte = kHeaderSize; byte < SealedSize(header.size, kBlock); byte += 7) {
       std::string changed = content_;
       changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
-      ExpectFound(meta_, changed, "body byte " + std::to_string(byte));
+      ExpectFound(copies_, changed, "body byte " + std::to_string(byte));
+      ExpectHarmless(changed, "body byte " + std::to_string(byte));
     }
   }
   EXPECT_EQ(kinds.size(), std::variant_size_v<Record>);
@@ -380,13 +432,13 @@ TEST_F(Mutation, Pieces) {
     ASSERT_TRUE(ReadHeader(std::string_view(content).substr(at), kPieceMagic, &header));
     size = SealedSize(header.size, kBlock);
     if (at + size == content.size()) break;  // skipped like the last frame
-    ChangeFields(zone, content, at, kSealedFields, SealHeader);
+    ChangeFields({zone}, content, at, kSealedFields, SealHeader);
     for (std::size_t byte = kHeaderSize; byte < size; byte += 31) {
       std::string changed = content;
       changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
-      ExpectFound(zone, changed, "content, wrong checksum");
+      ExpectFound({zone}, changed, "content, wrong checksum");
       Seal(header, changed.data() + at, size);
-      if (changed != content) ExpectFound(zone, changed, "content, right checksum");
+      if (changed != content) ExpectFound({zone}, changed, "content, right checksum");
     }
   }
   EXPECT_GT(pieces, 4);

@@ -213,7 +213,7 @@ TEST(Order, AFileEndsWhereItsDataEnds) {
   };
   bool watches = false;
   const auto volume = MountOk(std::make_unique<HookedDevice>(inner, [&] {
-    if (!watches || EmulatedFaults::Cached(*inner).size() != 2) return;  // the data and its frame
+    if (!watches || EmulatedFaults::Cached(*inner).size() != 3) return;  // data, two frames
     for (std::uint64_t landed = 0; landed <= 3; ++landed) lose(landed);
   }));
   std::shared_ptr<File> file;

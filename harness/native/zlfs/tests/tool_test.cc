@@ -61,12 +61,16 @@ class Tool : public testing::Test {
     return device;
   }
   // Appends a block to zone 0.
-  void Append(const std::string& spec, const std::string& block) {
+  // Writes the block behind the content of each zone.
+  void Append(const std::string& spec, const std::string& block,
+              std::initializer_list<std::uint32_t> zones = {0}) {
     const auto device = Open(spec);
     const AlignedBuffer buffer = AllocateAligned(block.size());
     block.copy(buffer.get(), block.size());
-    ASSERT_OK(
-        device->Write(0, InfoOf(*device, 0).write_pointer, Slice(buffer.get(), block.size())));
+    for (const std::uint32_t zone : zones) {
+      const std::uint64_t end = InfoOf(*device, zone).write_pointer;
+      ASSERT_OK(device->Write(zone, end, Slice(buffer.get(), block.size())));
+    }
   }
   nlohmann::json Json() const { return nlohmann::json::parse(out_); }
 
@@ -92,9 +96,9 @@ TEST_F(Tool, MakesFillsAndShows) {
   EXPECT_EQ(df["capacity_bytes"], 40 * (96 << 10));
   EXPECT_EQ(df["live_bytes"], 409600);
   EXPECT_EQ(df["free_bytes"], (40 - kMetadataZones - 4) * (96 << 10) - 409600);
-  EXPECT_EQ(df["zones_active"], 1);  // the metadata zone; cold data keeps no zone active
+  EXPECT_EQ(df["zones_active"], 2);  // the metadata log; cold data keeps no zone active
   EXPECT_EQ(df["zones_full"], 5);
-  EXPECT_EQ(df["zones_empty"], 34);
+  EXPECT_EQ(df["zones_empty"], 33);
   EXPECT_EQ(df["finish_remaining_pct"], 20);
   EXPECT_EQ(df["finish_occupancy_pct"], 80);
   EXPECT_EQ(df["finishes"], 1);
@@ -207,7 +211,7 @@ TEST_F(Tool, NewerVersionsAndBrokenRecords) {
 
   const std::string corrupt = Spec("corrupt");
   ASSERT_EQ(Run("mkfs", corrupt), 0) << err_;
-  Append(corrupt, std::string(kBlock, 'x'));
+  Append(corrupt, std::string(kBlock, 'x'), {0, 1});  // mkfs writes both copies there
   ExpectRefused(4, "corrupt-frame", "df", corrupt);
   ExpectRefused(4, "corrupt-frame", "import", corrupt, "--name=/a --size=4096 --seed=1");
   EXPECT_EQ(Run("fsck", corrupt, "--format=json"), 1);

@@ -666,23 +666,26 @@ TEST(Refusal, AnyChangeOfTheMetadata) {
     log_zone = volume->files().All()[0].extents[0].zone;
   }
   ASSERT_EQ(Violations(rig.device.get()), "");
-  std::uint32_t metadata = 0;
-  while (InfoOf(*rig.device, metadata).write_pointer == 0) ++metadata;
+  Recovered recovered;
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
   std::uint64_t changes = 0;
-  for (const std::uint32_t zone : {metadata, log_zone}) {
-    const std::uint64_t size = InfoOf(*rig.device, zone).write_pointer;
-    const std::string content = ReadZone(*rig.device, zone, 0, size);
+  for (const auto& zones : {recovered.metadata_zones, {log_zone}}) {
+    const std::uint64_t size = InfoOf(*rig.device, zones[0]).write_pointer;
+    const std::string content = ReadZone(*rig.device, zones[0], 0, size);
+    const auto rewrite = [&](const std::string& changed) {
+      for (const std::uint32_t zone : zones) Rewrite(rig.device.get(), zone, changed);
+    };
     for (std::size_t i = 0; i < content.size(); ++i) {
       std::string changed = content;
       changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
-      Rewrite(rig.device.get(), zone, changed);
-      ASSERT_NE(Violations(rig.device.get()), "") << "zone " << zone << " byte " << i;
+      rewrite(changed);
+      ASSERT_NE(Violations(rig.device.get()), "") << "zone " << zones[0] << " byte " << i;
       std::unique_ptr<Volume> volume;
       ASSERT_FALSE(
           Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume).ok());
       ++changes;
     }
-    Rewrite(rig.device.get(), zone, content);
+    rewrite(content);
   }
   EXPECT_GT(changes, 4000U);
   EXPECT_EQ(Violations(rig.device.get()), "");
@@ -923,19 +926,129 @@ TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
 
 // --- failures of the metadata zones ---
 
-std::uint32_t CurrentMetadataZone(EmulatedDevice* device) {
+// The zones of the copies of the metadata log.
+std::vector<std::uint32_t> CurrentMetadataZones(EmulatedDevice* device) {
   Recovered recovered;
   EXPECT_OK(Recover(device, &recovered));
-  return recovered.metadata_zone;
+  return recovered.metadata_zones;
 }
 
-TEST(Metadata, AnyOneZoneCanBecomeReadOnlyAndAnySpareOffline) {
+std::uint32_t CurrentMetadataZone(EmulatedDevice* device) {
+  return CurrentMetadataZones(device).front();
+}
+
+TEST(Metadata, TheLogHasTwoEqualCopies) {
+  Rig rig;
+  const auto content = [&rig](std::uint32_t zone) {
+    return ReadZone(*rig.device, zone, 0, InfoOf(*rig.device, zone).write_pointer);
+  };
+  for (int mount = 0; mount < 4; ++mount) {
+    const auto volume = rig.Mount();
+    for (const char* name : {"/a", "/b"}) {
+      ASSERT_OK(Put(volume.get(), name + std::to_string(mount), Content(1, 0, 5000)));
+      const auto copies = CurrentMetadataZones(rig.device.get());
+      ASSERT_EQ(copies.size(), 2U);
+      EXPECT_GT(content(copies[0]).size(), 0U);
+      EXPECT_EQ(content(copies[0]), content(copies[1]));
+      const std::uint32_t spare = 3 - copies[0] - copies[1];
+      EXPECT_EQ(InfoOf(*rig.device, spare).condition, ZoneCondition::kEmpty);
+    }
+  }
+}
+
+TEST(Metadata, BothCopiesAreDurable) {
+  const auto device = MakeDevice("zones=40&zone_size=128K&max_active=8&cache=volatile");
+  ASSERT_OK(Mkfs(device.get(), {}, ""));
+  EmulatedFaults::PowerLoss(*device, {});
+  EXPECT_EQ(CurrentMetadataZones(device.get()).size(), 2U);
+}
+
+// A generation in zones that take no commands may have been replaced: nothing could mark it.
+TEST(Metadata, AGenerationThatMayBeOldIsRefused) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  EmulatedFaults::BreakZone(*rig.device, copies[0], ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*rig.device, 3 - copies[0] - copies[1], ZoneCondition::kOffline);
+  EXPECT_EQ(ReadWhole(rig.Mount({.read_only = true}).get(), "/a"), Content(1, 0, 5000));
+  EmulatedFaults::BreakZone(*rig.device, copies[1], ZoneCondition::kReadOnly);
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "lost-log");
+  EXPECT_EQ(ReadWhole(rig.Mount({.salvage = true}).get(), "/a"), Content(1, 0, 5000));
+}
+
+TEST(Metadata, AForeignBlockBesideTheCopiesIsRefused) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  const Blocks blocks(1, 4096, 1);
+  ASSERT_OK(rig.device->Write(3 - copies[0] - copies[1], 0, blocks.slice()));
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "wrong-magic");
+}
+
+// As in a volume of format version 3.
+TEST(Metadata, AVolumeWithOneCopyGetsAnother) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  ASSERT_OK(rig.device->ResetZone(CurrentMetadataZones(rig.device.get()).back()));
+  EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 1U);
+  const auto volume = rig.Mount();
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 2U);
+}
+
+// Both copies of a frame fail, and one of the zones is gone: the other zone stays.
+TEST(Metadata, ALostCopyIsNotTheOneThatStays) {
+  for (const std::size_t lost : {0U, 1U}) {
+    Rig rig;
+    auto volume = rig.MountFaulty();
+    ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+    const std::uint32_t zone = CurrentMetadataZones(rig.device.get())[lost];
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+    rig.faulty->Inject({.operation = Operation::kWrite, .after = 1, .times = Fault::kForever});
+    EXPECT_FALSE(Put(volume.get(), "/b", Content(2, 0, 4000)).ok());
+    volume.reset();
+    EXPECT_EQ(ReadWhole(rig.Mount().get(), "/a"), Content(1, 0, 5000)) << lost;
+  }
+}
+
+// A transient error costs no copy.
+TEST(Metadata, AFailedCopyIsWrittenAgain) {
+  for (std::uint64_t after = 0; after < 6; ++after) {
+    Rig rig;
+    ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+    auto device = std::make_unique<FaultyDevice>(rig.device.get());
+    device->Inject({.operation = Operation::kWrite, .after = after});
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(CurrentMetadataZones(rig.device.get()).size(), 2U) << after;
+  }
+}
+
+// A crash in the middle of a roll-over leaves at least one whole generation.
+TEST(Metadata, ARollOverCanEndAtEachCommand) {
+  for (std::uint64_t commands = 0; commands < 12; ++commands) {
+    Rig rig;
+    ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+    {
+      auto device = std::make_unique<FaultyDevice>(rig.device.get());
+      device->DieAfter(commands);
+      std::unique_ptr<Volume> volume;
+      Volume::Mount(std::move(device), {}, &volume).PermitUncheckedError();
+    }
+    EXPECT_EQ(Violations(rig.device.get()), "") << commands;
+    EXPECT_EQ(ReadWhole(rig.Mount().get(), "/a"), Content(1, 0, 5000)) << commands;
+  }
+}
+
+TEST(Metadata, AnyOneZoneCanBecomeReadOnlyOrOffline) {
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     for (const auto condition : {ZoneCondition::kReadOnly, ZoneCondition::kOffline}) {
       Rig rig;
       ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
-      const bool current = zone == CurrentMetadataZone(rig.device.get());
-      if (current && condition == ZoneCondition::kOffline) continue;
       EmulatedFaults::BreakZone(*rig.device, zone, condition);
       for (std::uint64_t mount = 0; mount < 4; ++mount) {
         const std::string violations = Violations(rig.device.get());
@@ -1034,19 +1147,24 @@ class UnreadableDevice final : public ForwardingDevice {
   std::map<std::uint32_t, std::uint64_t> lost_;  // zone -> first byte that cannot be read
 };
 
-// Leaves whole generations in two metadata zones: the reset behind a roll-over fails. Returns the
-// zone of the earlier one.
+// Leaves whole generations in all metadata zones: the resets of a roll-over fail. Returns a zone of
+// the earlier one.
 std::uint32_t MakeTwoGenerations(Rig* rig) {
   EXPECT_OK(Put(rig->Mount().get(), "/a", Content(1, 0, 5000)));
   auto volume = rig->MountFaulty();
-  const std::uint32_t earlier = CurrentMetadataZone(rig->device.get());
+  const auto copies = CurrentMetadataZones(rig->device.get());
   rig->faulty->Inject({.operation = Operation::kReset, .times = Fault::kForever});
-  // The next frame fails, so the log rolls over.
+  // One copy of the next frame fails, so the log rolls over.
   rig->faulty->Inject({.operation = Operation::kWrite, .after = 1});
   EXPECT_OK(Put(volume.get(), "/b", Content(2, 0, 4000)));
   EXPECT_EQ(Violations(rig->device.get()), "");
-  EXPECT_NE(earlier, CurrentMetadataZone(rig->device.get()));
-  return earlier;
+  EXPECT_EQ(CurrentMetadataZones(rig->device.get()),
+            std::vector<std::uint32_t>{3 - copies[0] - copies[1]});
+  EXPECT_OK(Put(volume.get(), "/d", Content(4, 0, 4000)));
+  const auto written = [rig](std::uint32_t zone) {
+    return InfoOf(*rig->device, zone).write_pointer;
+  };
+  return written(copies[0]) > written(copies[1]) ? copies[0] : copies[1];
 }
 
 TEST(Metadata, AReadErrorOfAnEarlierGenerationRefusesNoMount) {
@@ -1082,7 +1200,7 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   ASSERT_NE(volume, nullptr);
   ASSERT_EQ(volume->losses().size(), 1U);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
-  EXPECT_FALSE(volume->files().Exists("/b"));
+  EXPECT_FALSE(volume->files().Exists("/d"));
 
   // A repair goes on with it, also if the newest generation comes back.
   volume = rig.Mount({.salvage = true});
@@ -1122,11 +1240,12 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
     const auto volume = rig.Mount();
     for (const char* name : {"/a", "/b", "/c"}) ASSERT_OK(Put(volume.get(), name, name));
   }
-  const std::uint32_t zone = CurrentMetadataZone(rig.device.get());
-  const std::uint64_t end = InfoOf(*rig.device, zone).write_pointer;
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  const std::uint64_t end = InfoOf(*rig.device, copies[0]).write_pointer;
   const auto broken = [&] {
     auto device = std::make_unique<UnreadableDevice>(rig.device.get());
-    device->Lose(zone, end - 3 * 4096);  // the frames of /b, /c and of the end
+    // The frames of /b, /c and of the end.
+    for (const std::uint32_t zone : copies) device->Lose(zone, end - 3 * 4096);
     return device;
   };
   std::unique_ptr<Volume> volume;
@@ -1166,7 +1285,7 @@ TEST(Metadata, ASalvagedWalWithoutItsZoneIsALossAndNotTheEnd) {
   }
   ASSERT_EQ(InfoOf(*rig.device, log_zone).write_pointer, 0U);
   auto broken = std::make_unique<UnreadableDevice>(rig.device.get());
-  broken->Lose(CurrentMetadataZone(rig.device.get()), kept);
+  for (const std::uint32_t zone : CurrentMetadataZones(rig.device.get())) broken->Lose(zone, kept);
   std::unique_ptr<Volume> volume;
   ASSERT_OK(Volume::Mount(std::move(broken), {.salvage = true}, &volume));
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), "/a");
