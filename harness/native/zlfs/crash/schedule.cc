@@ -164,7 +164,8 @@ class Schedule {
       Fail("fsck of a lost log");
     std::size_t offline = 0;
     const std::size_t broken = BrokenMetadata(&offline);
-    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason: " + violations.front().what);
+    if (!newest_lost_ && (offline == 0 || broken < 2))
+      Fail("refused without a reason: " + violations.front().what);
     auto device = NewDevice();
     faulty_ = device.get();
     const IOStatus status =

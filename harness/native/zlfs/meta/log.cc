@@ -21,8 +21,7 @@ IOStatus WritePart(ZoneIo* io, std::uint32_t zone, std::uint64_t at, const std::
 }  // namespace
 
 MetaLog::MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
-                 std::vector<std::uint32_t> zones, std::uint64_t last_frame,
-                 std::uint64_t capacity)
+                 std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity)
     : io_(io),
       state_(state),
       describe_(std::move(describe)),

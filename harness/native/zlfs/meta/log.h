@@ -3,7 +3,8 @@
 // Append is cheap. The caller holds the mutex of the described state, so that records are in the
 // order of the changes. Commit writes all appended records as one frame and flushes.
 //
-// Two zones hold equal copies of the log. With only one zone that can be written, there is one copy.
+// Two zones hold equal copies of the log. With only one zone that can be written, there is one
+// copy.
 
 #pragma once
 

@@ -330,7 +330,7 @@ class Mutation : public testing::Test {
 
   std::shared_ptr<EmulatedDevice> device_;
   std::unique_ptr<Volume> volume_;
-  ZoneNumbers copies_;         // metadata zones
+  ZoneNumbers copies_;   // metadata zones
   std::string content_;  // of each of them
   std::uint64_t last_frame_ = 0;
   std::vector<std::pair<std::size_t, SealedHeader>> frames_;
