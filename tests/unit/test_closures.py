@@ -249,7 +249,7 @@ COUNTS = BareCounts(written=100, writes=9, read=40, reads=4, resets=1)
 )
 def test_program_to_kernel(changes: dict[str, Any], states: list[ClosureState]) -> None:
     first = snapshot(50, 20, requests=requests(100, 50, 1000, 60), tools_read={ZONED: 5})
-    last = {"written": 150, "read": 60, "tools_read": {ZONED: 5}} | changes
+    last: dict[str, Any] = {"written": 150, "read": 60, "tools_read": {ZONED: 5}} | changes
     last = {"requests": requests(104, 50, 1010, 60)} | last
     found = closures.program_to_kernel("fio", COUNTS, first, snapshot(**last))
     assert [one.state for one in found] == states
@@ -299,8 +299,9 @@ def test_commands_to_driver(last: Trace | None, asked: bool, states: list[Closur
 def test_reads_to_device(
     first: dict[str, Any], last: dict[str, Any], states: list[ClosureState]
 ) -> None:
-    before = snapshot(**({"read": 20, "witness": witness(0, 1020)} | first))
-    after = snapshot(**({"read": 60, "witness": witness(0, 1060)} | last))
+    first = {"read": 20, "witness": witness(0, 1020)} | first
+    last = {"read": 60, "witness": witness(0, 1060)} | last
+    before, after = snapshot(**first), snapshot(**last)
     assert [one.state for one in closures.reads_to_device(before, after)] == states
 
 
