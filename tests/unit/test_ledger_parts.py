@@ -21,6 +21,7 @@ from harness.store.ledger import (
     Trace,
     Witness,
 )
+from harness.store.media import ModelledMedia
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.workloads.load_program import BareCounts, Parsed
 
@@ -297,3 +298,58 @@ def test_reads_of_barrier_tools_are_no_reads_of_a_phase() -> None:
     first = barrier(read={OTHER: 0, ZONED: 100}, tools_read={ZONED: 30})
     last = barrier(read={OTHER: 0, ZONED: 500}, tools_read={ZONED: 90})
     assert entry(first, last).read == {ZONED: 340}
+
+
+MODELLED = ModelledMedia("zn540", "", 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("zoned", "trace", "programmed", "media", "source"),
+    [
+        (ZONED, traced(50), 700, {ZONED: 140, OTHER: 700}, "{} + zn540"),
+        (ZONED, None, 700, {ZONED: None, OTHER: 700}, ""),
+        ("", None, 700, {OTHER: 700}, "modelled: zn540"),
+        ("", None, None, {OTHER: None}, "lost"),
+        (ZONED, traced(50), None, {ZONED: 140, OTHER: None}, "lost"),
+    ],
+)
+def test_media_of_a_modelled_conventional_drive(
+    zoned: str,
+    trace: Trace | None,
+    programmed: int | None,
+    media: dict[str, int | None],
+    source: str,
+) -> None:
+    def at(written: int, other: int, last: ModelledMedia, trace: Trace | None) -> BarrierSnapshot:
+        one = barrier(written, other, zoned=zoned, conventional=OTHER, trace=trace)
+        return replace(one, modelled=last)
+
+    done = replace(MODELLED, recorded=9, programmed=programmed, problem="lost")
+    found = entry(at(0, 0, MODELLED, traced(10)), at(100, 9, done, trace))
+    assert found.media == media
+    assert found.media_source == source.format("modelled: H + P, P by the tracer")
+
+
+def test_media_that_a_drive_counts_are_not_modelled_again() -> None:
+    first, last = (
+        replace(
+            barrier(
+                written,
+                media=Witness("OCP", 0, {"d": count}, {"d": (ZONED,)}),
+                conventional=OTHER,
+            ),
+            modelled=replace(MODELLED, programmed=count, recorded=0),
+        )
+        for written, count in ((0, 5), (100, 155))
+    )
+    found = entry(first, last)
+    assert (found.media, found.media_source) == ({"d": 150}, "measured: OCP")
+
+
+@pytest.mark.parametrize(
+    ("witness", "note", "shown"),
+    [(Witness("QEMU", 0, {}, {}), "", "QEMU"), (None, "no answer", "no answer")],
+)
+def test_the_witness_or_why_there_is_none(witness: Witness | None, note: str, shown: str) -> None:
+    found = entry(barrier(), barrier(witness=witness, witness_note=note))
+    assert (found.witness, found.witness_failed) == (shown, bool(note))
