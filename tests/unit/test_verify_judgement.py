@@ -14,6 +14,7 @@ from harness.levels.level import DirectIo
 from harness.observe import kmsg
 from harness.rules import RULES
 from harness.store import checksums
+from harness.store.files import dumps
 from harness.store.observed import NAME, ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Severity, Status
 from harness.store.spec import Reason
@@ -257,6 +258,85 @@ def test_the_facts_of_a_run_as_a_whole(tmp_path: Path) -> None:
 )
 def test_direct_io_of_a_manifest(manifest: Any, found: DirectIo | None) -> None:
     assert judged.direct_io(manifest) == found
+
+
+OF_RUN = Issue("closure-broken", Severity.ERROR, "they do not agree")
+OF_TENANT = replace(OF_RUN, message="a: they do not agree")
+LACK, WRONG = f"{LACKS} closure-broken", "status: has ok, raw/ gives invalid"
+
+
+@pytest.mark.parametrize(
+    ("issue", "of_run"), [(OF_RUN, True), (OF_TENANT, False), (replace(OF_RUN, phase="p"), False)]
+)
+def test_issues_of_a_run_as_a_whole(issue: Issue, *, of_run: bool) -> None:
+    assert judged._of_run(spec("a", "b"), (issue,)) == ((issue,) if of_run else ())
+
+
+@pytest.mark.parametrize(
+    ("tenants", "stored", "seen", "lines"),
+    [
+        (1, result(), observed(), [LACK, WRONG]),
+        (1, result(INVALID, issues=(OF_RUN,)), observed(), []),
+        (1, result(INVALID, 0, 0, issues=(OF_RUN,)), None, []),
+        (1, result(OK, 0, 0), None, [LACK, WRONG]),
+        # The runner did not look for it.
+        (1, result(), observed(rules=("clock-jump",)), ["are not the codes"]),
+        (1, result(SKIPPED, reason=WHY), observed(SKIPPED, reason=WHY), []),
+        # Older runs have no inputs of single tenants.
+        (0, result(), observed(together=TenantFacts()), [LACK, WRONG]),
+        (0, result(INVALID, issues=(OF_RUN,)), observed(together=TenantFacts()), []),
+        (0, result(OK, issues=(OF_TENANT,)), observed(together=TenantFacts()), [LACK, WRONG]),
+        (0, result(), observed(together=TenantFacts(), findings=(OF_RUN,)), []),
+        (0, result(), observed(), []),
+        (0, result(OK, 0, 0), None, []),
+        (0, result(), observed(kernel_log_lines=2), ["raw/kernel.log: has 0 lines"]),
+    ],
+)
+def test_what_is_judged_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    tenants: int,
+    stored: Any,
+    seen: ObservedRun | None,
+    lines: list[str],
+) -> None:
+    monkeypatch.setattr(judged.judging, "issues", lambda *_: (OF_RUN,))
+    monkeypatch.setattr(judged, "load_observed", lambda _: seen)
+    monkeypatch.setattr(judged.code, "recorded", lambda _: judged.code.runner()["source"])
+    run = spec("a", "b") if seen and seen.together else spec()
+    run.level, run.device = "conventional-ext4", SimpleNamespace(zoned=False, kind=None, model="")
+    stored.level = run.level
+    own: Any = SimpleNamespace(observed=SimpleNamespace(findings=()))
+    monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
+    found = list(judged.differences(tmp_path, run, stored, [own] * tenants))
+    assert len(found) == len(lines), found
+    for line, wanted in zip(found, lines, strict=True):
+        assert wanted in line
+
+
+@pytest.mark.parametrize(("same", "lines"), [(True, 2), (False, 0)])
+def test_only_the_same_code_words_issues_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, same: bool, lines: int
+) -> None:
+    source = judged.code.runner()["source"] if same else "0"
+    monkeypatch.setattr(judged.code, "recorded", lambda _: source)
+    monkeypatch.setattr(judged.judging, "issues", lambda *_: (OF_RUN,))
+    monkeypatch.setattr(judged, "load_observed", lambda _: observed())
+    monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
+    run, own = spec(), SimpleNamespace(observed=SimpleNamespace(findings=()))
+    run.level = "conventional-ext4"
+    stored = result(INVALID, issues=(replace(OF_RUN, message="they differ"),))
+    assert len(list(judged.differences(tmp_path, run, stored, [own]))) == lines  # type: ignore[list-item]
+
+
+def test_runs_of_before_the_observations_have_none(tmp_path: Path) -> None:
+    assert judged.load_observed(tmp_path) is None
+    (tmp_path / NAME).parent.mkdir()
+    (tmp_path / NAME).write_text(dumps(observed(clock_jump=2.5)))
+    found = judged.load_observed(tmp_path)
+    assert found is not None
+    assert found.clock_jump == 2.5
 
 
 # --- records --------------------------------------------------------------------------------------
