@@ -201,6 +201,16 @@ def test_one_write_to_another_namespace_makes_media_bytes_unknown() -> None:
     assert closures.media(first, first) == {"q": 0}
 
 
+def test_a_barrier_without_a_count_can_lack_other_namespaces() -> None:
+    every = (OTHER, ZONED)
+    first = snapshot({ZONED: 1}, {ZONED: 1}, witness=witness(1, 1))
+    last = snapshot({OTHER: 5, ZONED: 9}, {OTHER: 5, ZONED: 9}, media=witness(5, covers=every))
+    assert closures.media(first, last) == {}
+    last = snapshot({OTHER: 5, ZONED: 9}, {OTHER: 5, ZONED: 9}, witness=witness(5, 5, every))
+    assert closures.reads_to_device(first, last) == []
+    assert [one.state for one in closures.kernel_to_device(first, last)] == [UNKNOWN]
+
+
 OWN = OwnCounts({}, {}, {"threshold": 30}, 2, 7, {}, 0)
 
 
