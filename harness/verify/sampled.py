@@ -110,7 +110,7 @@ class SampledTenant:
 def windows(folder: Path, tenant: SampledTenant) -> list[PhaseWindow]:
     """Return the phases whose start is known; the series of a phase begins with it.
 
-    A damaged series of a phase tells no start; the comparison with its raw file reports it.
+    A damaged series of a phase gives no start; the comparison with its raw file reports it.
     """
     found, stored = [], tenant.stored
     for facts, before, after in zip(

@@ -343,7 +343,7 @@ def test_runs_of_before_the_observations_have_none(tmp_path: Path) -> None:
 
 LOG = "1.0 a\n2.0 b\n"
 DISKS = "t,a\n1,2\n"
-TOLD: dict[str, Any] = {
+RECORDED: dict[str, Any] = {
     "kernel_log_lines": 2,
     "kernel_log_digest": checksums.of_text(LOG),
     "samples": {"diskstats.csv": 2},
@@ -385,7 +385,7 @@ def test_what_the_runner_recorded_of_its_files(
     for name, text in ((kernel_log.FILE, LOG), ("series/diskstats.csv", DISKS)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = list(judged._observed(tmp_path, stored, observed(**(TOLD | changes))))
+    found = list(judged._observed(tmp_path, stored, observed(**(RECORDED | changes))))
     assert len(found) == bool(line)
     assert line in "".join(found)
 
