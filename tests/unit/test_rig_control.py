@@ -320,3 +320,45 @@ def test_an_error_of_the_user_of_a_rig_stops_it(calls: Calls) -> None:
     with pytest.raises(ValueError, match="mine"):
         use()
     assert not process.alive(machines[0])
+
+
+@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize("stray", [True, False])
+def test_a_stop_reports_whether_there_was_a_machine(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, *, up: bool, stray: bool
+) -> None:
+    monkeypatch.setattr(state, "read", lambda _: running(DRIVE) if up else None)
+    monkeypatch.setattr(control, "_end_stray", calls.of("end", stray))
+    assert control.down("nvme", QUIET) is (up or stray)
+    assert calls == ["close", "end"]
+
+
+def test_a_reset_closes_the_old_connection_first(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Qmp:
+        def __init__(self, socket: Path) -> None:
+            calls.append(socket.name)
+
+        def __enter__(self) -> Qmp:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        execute = calls.of("press")
+
+    monkeypatch.setattr(state, "require", lambda _: running(DRIVE))
+    monkeypatch.setattr(control, "Qmp", Qmp)
+    monkeypatch.setattr(guest, "wait_for_devices", calls.of("drives"))
+    control.reset("nvme", QUIET)
+    assert calls == ["close", qemu.QMP_SOCKET, "press", "wait", "drives"]
+
+
+def test_a_closed_terminal_is_an_interrupt() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        control.end_on_hangup()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
