@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.store.result import Status
-from harness.verify import gauged, sampled
+from harness.verify import derived, gauged, sampled
 from harness.verify.sampled import PhaseWindow, SampledTenant, SeriesTable
 
 DISK = "nvme0n2"
@@ -233,6 +233,20 @@ def test_other_series_are_sampled_with_the_first(
     found = list(sampled._together(tmp_path, DISKS, "s.csv", gap))
     assert len(found) == bool(line)
     assert line in "".join(found)
+
+
+def test_a_damaged_series_of_a_phase_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derived, "operations", lambda *_: [(1.0, "5")])
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/p.csv.xz").write_bytes(b"no xz")
+    (tmp_path / "series/p.lsm.csv").write_text("t,l0_files,files\n1,2,3\n")
+    log = SimpleNamespace(points=[])
+    facts: Any = SimpleNamespace(spec=SimpleNamespace(name="p"), parsed=None, lsm=log)
+    damage, other = derived.differences(tmp_path, facts)
+    assert "series/p.csv.xz cannot be read" in damage
+    assert other == "series/p.lsm.csv: has other values than raw/ gives"
 
 
 # --- gauges ---------------------------------------------------------------------------------------
