@@ -188,6 +188,7 @@ def test_a_level_that_had_not_counted_begins_at_zero() -> None:
     found = entry(barrier(), barrier(15, usage=usage(own())))
     assert (found.gc, found.other, found.overhead) == (3, 2, 5)
     assert found.finishes is None  # no causes were counted
+    assert ledger._counted(barrier(), barrier(usage=usage(own()))) == own()
     gone = entry(barrier(usage=usage(own())), barrier(15))
     assert (gone.gc, gone.other, gone.overhead, gone.pad) == (None, None, None, None)
 
