@@ -240,6 +240,8 @@ def test_the_facts_of_a_run_as_a_whole(tmp_path: Path) -> None:
     facts = judged._facts(tmp_path, plain, (own,), seen)
     assert (facts.kernel_log, facts.clock_jump, facts.caveats) == (None, 3.0, (ERROR,))
     assert (facts.untraced, facts.tenants) == (WHY, together)
+    known = judged._facts(tmp_path, plain, (own,), observed(kernel_log_lines=1))
+    assert known.kernel_log == "a line\n"
 
 
 @pytest.mark.parametrize(
