@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 
 from analysis.read import zones
 from analysis.read.load import RunRecord
-from analysis.read.series import read_columns
+from analysis.read.series import read_columns, read_gauges
 from analysis.read.zones import ZoneState
 from harness.levels import LEVELS
 
@@ -43,11 +42,20 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
 def collection_times(path: Path) -> tuple[float, ...]:
     """Return the times at which a level's garbage-collection counters had risen.
 
+    A counter that the kernel lacks has no value in any sample; the others count.
+
     Raises:
         RunFailed: the series is damaged.
     """
-    header, rows = read_columns(path)
+    header, rows = read_gauges(path)
     names = {name for level in LEVELS.values() for name in level.gc_columns}
     columns = [index for index, name in enumerate(header) if name in names]
-    counted = [(row[0], sum(row[index] for index in columns)) for row in rows]
-    return tuple(t for (_, before), (t, after) in pairwise(counted) if after > before)
+    last: dict[int, float] = {}
+    found = []
+    for row in rows:
+        known = {index: value for index in columns if (value := row[index]) is not None}
+        risen = sum(value - last.get(index, value) for index, value in known.items())
+        if risen > 0 and row[0] is not None:
+            found.append(row[0])
+        last |= known
+    return tuple(found)

@@ -9,6 +9,7 @@ from itertools import pairwise, repeat
 from pathlib import Path
 
 from analysis.read.load import RunRecord, corrupt
+from harness.errors import RunFailed
 from harness.store import packed
 
 # More points make the page larger but no more precise.
@@ -91,7 +92,28 @@ def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
     try:
         return _regular(text) or _any(text)
     except ValueError:
-        raise corrupt(f"{path.parent.parent.name}/series/{path.name} is not numeric") from None
+        raise _not_numeric(path) from None
+
+
+def read_gauges(path: Path) -> tuple[list[str], list[list[float | None]]]:
+    """Read the series of gauges as (header, rows); both are empty without the file.
+
+    A gauge that could not be read is null. Incomplete lines are left out.
+
+    Raises:
+        RunFailed: a cell is not a number.
+    """
+    text = packed.text(path)
+    header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+    whole = [line for line in lines if len(line) == len(header)]
+    try:
+        return header, [[float(cell) if cell else None for cell in line] for line in whole]
+    except ValueError:
+        raise _not_numeric(path) from None
+
+
+def _not_numeric(path: Path) -> RunFailed:
+    return corrupt(f"{path.parent.parent.name}/series/{path.name} is not numeric")
 
 
 def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:

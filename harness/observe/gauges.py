@@ -99,5 +99,5 @@ class Reader:
             descriptor = self._files[gauge.path]
             begin = max(os.fstat(descriptor).st_size - _LARGEST, 0) if gauge.tail else 0
             return gauge.parse(os.pread(descriptor, _LARGEST, begin))
-        except (OSError, ValueError, ZonelabError):
-            return None  # missing, or not a number: null, never 0
+        except (OSError, ValueError, IndexError, ZonelabError):
+            return None  # missing, too short, or not a number: null, never 0

@@ -98,8 +98,11 @@ def _descriptors(
         device = node(link)
         if device is None or device not in watched:
             continue
-        if watched[device] or _may_write(folder / "fdinfo" / link.name):
-            yield str(link.readlink())
+        try:
+            if watched[device] or _may_write(folder / "fdinfo" / link.name):
+                yield str(link.readlink())
+        except FileNotFoundError:
+            continue  # it was closed; the process can have the device open once more
 
 
 def _may_write(fdinfo: Path) -> bool:

@@ -16,6 +16,7 @@ from harness.observe import nvme_ioctl, zoneblk
 from harness.observe.sysfs import Sysfs
 from harness.store.ledger import MODELLED_MEDIA, Completions, Witness
 from harness.store.spec import DeviceKind
+from harness.tools.virtual_clock import patience
 
 # Rigs pass the address on the kernel's command line (harness/rig/qemu.py).
 _ADDRESS = re.compile(r"(?:^|\s)zonelab\.witness=(?P<host>[\d.]+):(?P<port>\d{1,5})(?:\s|$)")
@@ -147,9 +148,10 @@ def _of_disks(
 
 def _ask(host: str, port: int) -> dict[str, Any]:
     """Return the witness's answer: one line of JSON."""
+    timeout = _TIMEOUT_SECONDS * patience()
     try:
         with (
-            socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection,
+            socket.create_connection((host, port), timeout=timeout) as connection,
             connection.makefile("rb") as file,
         ):
             answer = json.loads(file.readline(_MOST_BYTES))

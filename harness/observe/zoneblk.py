@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store.ledger import Completions
+from harness.tools.virtual_clock import patience
 
 FOLDER = Path("/run/zoneblk")  # one Unix socket for each device, with the device's name
 SERVER = "zoneblk"  # begins the model's name in records
@@ -108,7 +109,7 @@ def completions(report: Mapping[str, Any]) -> Completions:
 
 def _read(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(_SECONDS)
+        client.settimeout(_SECONDS * patience())
         client.connect(str(path))
         with client.makefile("rb") as file:
             return file.read(_MOST_BYTES)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import HostError, TimedOut, ToolFailed, UsageError, ZonelabError
+from harness.errors import ConfigError, HostError, TimedOut, ToolFailed, UsageError, ZonelabError
 from harness.rig import guest, image, prerequisites, process, qemu, state
 from harness.rig.model import Rig, hosts_of
 from harness.rig.qmp import DriveStats, Qmp
@@ -65,11 +65,14 @@ def down(name: str, talk: Talk) -> bool:
     if not here.is_dir():
         return False
     with process.locked(here / "lock", talk, f"a start of rig {name}"):
-        running = state.read(name)
+        try:
+            was_up = state.read(name) is not None
+        except ConfigError:  # damaged, or of another release: the pid file names QEMU too
+            was_up = False
         guest.close_connections(name)
         stopped = _end_stray(here)
         _clear(here)
-    return running is not None or stopped
+    return was_up or stopped
 
 
 def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:

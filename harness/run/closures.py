@@ -164,8 +164,9 @@ def media(before: Snapshot, after: Snapshot) -> dict[str, int]:
     A drive counts for all its namespaces, so a write to another namespace makes them unknown.
     """
     found, last = _gained(before.media, after.media), after.media
-    groups = last.covers.values() if last else ()
-    others = {disk for group in groups for disk in group} - set(after.used)
+    if not found or last is None:
+        return {}  # a barrier without a count can lack the other namespaces
+    others = {disk for group in last.covers.values() for disk in group} - set(after.used)
     return {} if any(after.written[disk] != before.written[disk] for disk in others) else found
 
 
@@ -272,7 +273,7 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
             last.read[name] - first.read[name],
         )
         for name in last.read
-        if name in first.read
+        if name in first.read and first.covers[name] == last.covers[name]
     ]
 
 

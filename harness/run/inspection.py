@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ZonelabError
@@ -52,22 +53,22 @@ def inspect(
     device = host.device(path)
     require_zoned(device)
     more = _further(host, others, [device], require_zoned)
-    rest = host.device(remainder) if remainder else None
-    name = Path(device.path).name
-    used = [device, *more, *([rest] if rest else [])]
-    capacity, endurance = host.drive_capacity(name), host.endurance(name)
-    partner, reason = companion(host, guard, device, conventional)
     known = [host.device(conventional)] if conventional else []
     beside = _further(host, more_conventional, known, _require_conventional)
+    rest = _further(host, [remainder] if remainder else [], [device, *more, *known, *beside])
+    name = Path(device.path).name
+    used = [device, *more, *rest]
+    capacity, endurance = host.drive_capacity(name), host.endurance(name)
+    partner, reason = companion(host, guard, device, conventional)
     inspection = Inspection(
         host=host_facts(host, host_name, _program()),
         device=device,
         conventional=partner,
         conventional_reason=reason,
         drive_capacity=None if capacity is None else Bytes(capacity),
-        refusals=(*guard.examine(device, partner), *(guard.examine(rest) if rest else ())),
+        refusals=(*guard.examine(device, partner), *chain(*map(guard.examine, rest))),
         levels=_probes(levels, device, partner, reason),
-        remainder=rest,
+        remainder=rest[0] if rest else None,
         endurance=None if endurance is None else Bytes(endurance),
         unusable=_unusable(),
         others=tuple(
@@ -101,7 +102,7 @@ def _further(
     host: Host,
     paths: Sequence[str],
     known: Sequence[Device],
-    require_kind: Callable[[Device], None],
+    require_kind: Callable[[Device], None] = lambda _: None,
 ) -> list[Device]:
     """Return the devices named after the known ones; each must be named once."""
     devices: list[Device] = []

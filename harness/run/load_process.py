@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.cleanup import cleaned
 from harness.tools import proc
+from harness.tools.virtual_clock import patience
 
 _GRACE_SECONDS = 5  # from SIGTERM to SIGKILL
 _TICK_SECONDS = 1.0
@@ -104,5 +105,5 @@ def _kill(pid: int) -> None:
     """End a process group: SIGTERM first, then SIGKILL."""
     with proc.watched(pid) as ended, suppress(ProcessLookupError):  # it has just ended
         os.killpg(pid, signal.SIGTERM)
-        ended(_GRACE_SECONDS)
+        ended(_GRACE_SECONDS * patience())
         os.killpg(pid, signal.SIGKILL)

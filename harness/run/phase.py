@@ -20,7 +20,7 @@ from harness.run.context import RunContext, RunningLevel
 from harness.run.ledger import BarrierSnapshot
 from harness.run.load_process import ProgramExit, run_program
 from harness.run.progress import ReadShare
-from harness.run.stall import PhaseProgress
+from harness.run.stall import PhaseProgress, stall_limit, time_limit
 from harness.run.tenant import RunningTenant
 from harness.store.codec import encode
 from harness.store.result import PhaseResult
@@ -144,7 +144,7 @@ def execute(
             env=running.up.environment,
             stdout=prepared.stdout,
             stderr=prepared.stderr,
-            timeout=min(spec.timeout_seconds, seconds_left),
+            timeout=min(time_limit(spec), seconds_left),
             started=begin,
             tick=on_tick,
             stalled=progress.stalled,
@@ -210,13 +210,14 @@ def failure(
     """Return the error of a phase that failed; ``log`` is the end of RocksDB's LOG."""
     if ended.timed_out:
         return TimedOut(
-            f"phase {spec.name} did not end within {spec.timeout_seconds} s",
+            f"phase {spec.name} did not end within {time_limit(spec):.0f} s",
             hint="raise its timeout_seconds, or lower the number of operations",
             code="phase-timeout",
         )
     if ended.stalled:
         return TimedOut(
-            f"phase {spec.name} made no progress for {spec.stall_seconds} s" + _last_warning(log),
+            f"phase {spec.name} made no progress for {stall_limit(spec):.0f} s"
+            + _last_warning(log),
             hint="give the database more room, or raise the phase's stall_timeout",
             code="phase-stalled",
         )

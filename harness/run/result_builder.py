@@ -28,6 +28,7 @@ from harness.store.observed import ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
+from harness.tools.virtual_clock import patience
 
 
 class ResultBuilder:
@@ -63,10 +64,10 @@ class ResultBuilder:
         Raises:
             TimedOut: its time is over.
         """
-        left = self._spec.timeout_seconds - self.seconds()
+        left = self._spec.timeout_seconds * patience() - self.seconds()
         if left <= 0:
             raise TimedOut(
-                f"the run did not end within {self._spec.timeout_seconds} s",
+                f"the run did not end within {self._spec.timeout_seconds * patience():.0f} s",
                 hint="raise timeout_seconds, or lower the number of operations",
                 code="run-timeout",
             )

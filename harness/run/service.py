@@ -16,6 +16,7 @@ from harness.machine.paths import Paths
 from harness.run import progress
 from harness.run.pulse import Pulse
 from harness.tools import proc
+from harness.tools.virtual_clock import patience
 
 UNIT = "zonelab-run"
 # A runner takes the lock a second after its start, and exits a second after releasing it.
@@ -79,7 +80,7 @@ def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], N
     Raises:
         HostError: systemd is missing or refused.
     """
-    deadline = time.monotonic() + _OTHER_START_SECONDS
+    deadline = time.monotonic() + _OTHER_START_SECONDS * patience()
     there = True
     while True:
         announce()

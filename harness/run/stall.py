@@ -1,11 +1,22 @@
-"""Progress of a phase, from the report of its program, and detection of a stall."""
+"""Progress of a phase, from the report of its program; its time limit, and its stalls."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from harness.store.spec import PhaseSpec
+from harness.tools.virtual_clock import patience
 from harness.workloads import program_of
+
+
+def time_limit(spec: PhaseSpec) -> float:
+    """Return how long a phase may take, in seconds of this machine's clock."""
+    return spec.timeout_seconds * patience()
+
+
+def stall_limit(spec: PhaseSpec) -> float:
+    """Return how long a phase may complete no operation; 0 is for ever."""
+    return spec.stall_seconds * patience()
 
 
 class PhaseProgress:
@@ -16,7 +27,7 @@ class PhaseProgress:
         self._operations_in = program_of(spec).operations_in
         self._wanted = spec.operations
         self._duration = float(spec.flags.get("duration", 0) or 0)
-        self._patience = spec.stall_seconds
+        self._longest = stall_limit(spec)
         self._position = 0
         self._operations = 0
         self._moved: float | None = None
@@ -37,11 +48,11 @@ class PhaseProgress:
         self._operations += done
         if done:
             self._moved = seconds
-        if not self._patience or self._moved is None:
+        if not self._longest or self._moved is None:
             return False
         if self._wanted and self._operations >= self._wanted:
             return False
-        return seconds - self._moved > self._patience
+        return seconds - self._moved > self._longest
 
     def _new_operations(self) -> int:
         try:

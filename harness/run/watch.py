@@ -9,6 +9,7 @@ from harness.errors import ConfigError
 from harness.run.heartbeat import Heartbeat
 from harness.run.progress import ProgressRecord
 from harness.store.codec import check_version, decode
+from harness.tools import virtual_clock
 
 _AGAIN = "repeat the command: complete runs are kept, and it resumes"
 
@@ -23,9 +24,13 @@ class Glance:
 
 
 def judge(text: str, silent_seconds: float) -> Glance:
-    """Judge what a host printed: its boot id, its /proc/uptime and the progress file."""
+    """Judge what a host printed: boot id, /proc/uptime, /proc/cmdline, and the progress file.
+
+    ``silent_seconds`` is for a real clock.
+    """
     boot_id, _, rest = text.lstrip().partition("\n")
-    uptime, _, content = rest.partition("\n")
+    uptime, _, rest = rest.partition("\n")
+    cmdline, _, content = rest.partition("\n")
     try:
         data = json.loads(content)
         check_version(data, "progress.json")
@@ -37,7 +42,8 @@ def judge(text: str, silent_seconds: float) -> Glance:
         return Glance(True, record.line)
     error = ""
     if record.heartbeat is not None:
-        error = _error(record.heartbeat, boot_id.strip(), now, silent_seconds)
+        longest = silent_seconds * virtual_clock.factor(cmdline)
+        error = _error(record.heartbeat, boot_id.strip(), now, longest)
     return Glance(bool(error), record.line, error)
 
 

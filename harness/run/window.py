@@ -15,9 +15,10 @@ from harness.errors import TimedOut
 from harness.machine.host import Host
 from harness.run.load_process import ProgramExit
 from harness.run.phase import PreparedPhase
-from harness.run.stall import PhaseProgress
+from harness.run.stall import PhaseProgress, time_limit
 from harness.store.spec import TenantSpec
 from harness.tools import proc
+from harness.tools.virtual_clock import patience
 from harness.workloads import program_of
 
 _TICK_SECONDS = 1.0
@@ -128,15 +129,16 @@ class MeasurementWindow:
         program.started = self._host.now()
 
     def _wait_ready(self) -> None:
-        deadline = self._host.monotonic() + _READY_SECONDS
+        longest = _READY_SECONDS * patience()
+        deadline = self._host.monotonic() + longest
         waiting = [program for program in self._programs if program.gate is not None]
         while waiting and not self._died:
             self._reap()
             waiting = [program for program in waiting if not _is_ready(program)]
-            if self._host.monotonic() > deadline:
+            if waiting and self._host.monotonic() > deadline:
                 raise TimedOut(
                     f"tenant {waiting[0].tenant.name} did not open its database within "
-                    f"{_READY_SECONDS:g} s",
+                    f"{longest:.0f} s",
                     hint=f"see raw/{waiting[0].prepared.spec.name}.stderr",
                     code="tenant-not-ready",
                 )
@@ -216,7 +218,7 @@ class MeasurementWindow:
                 continue
             spent = now - program.released
             stalled = program.progress.stalled(spent)
-            if stalled or spent > program.prepared.spec.timeout_seconds:
+            if stalled or spent > time_limit(program.prepared.spec):
                 how = "made no progress" if stalled else "did not end"
                 self._died = f"tenant {program.tenant.name} {how} within {spent:.0f} s"
 
@@ -226,7 +228,7 @@ class MeasurementWindow:
         for program in left:
             program.stopped = True
             _signal(program, signal.SIGTERM)
-        deadline = self._host.monotonic() + _GRACE_SECONDS
+        deadline = self._host.monotonic() + _GRACE_SECONDS * patience()
         while self._host.monotonic() < deadline and any(program.running for program in left):
             self._sleep(_POLL_SECONDS)
             self._reap()

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from harness.tools import proc
+from harness.tools.virtual_clock import patience
 
 # udev and blkid hold a device for well under a second; 20 s allows for software emulation.
 _PATIENCE_SECONDS = 20.0
@@ -45,7 +46,7 @@ def retry(argv: list[str], *, timeout: float) -> None:
     Raises:
         ToolFailed: it failed for another reason, or is still busy after 20 s.
     """
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _PATIENCE_SECONDS * patience()
     while True:
         done = proc.run(argv, timeout=timeout, check=False)
         if done.ok:

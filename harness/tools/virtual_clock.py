@@ -15,5 +15,10 @@ _PATIENCE = 100.0
 
 @cache
 def patience(cmdline: Path = Path("/proc/cmdline")) -> float:
-    """Return the factor for time limits of programs: 1 on a real clock."""
-    return _PATIENCE if FLAG in cmdline.read_text(encoding="utf-8") else 1.0
+    """Return the factor for time limits on this machine's clock: 1 on a real clock."""
+    return factor(cmdline.read_text(encoding="utf-8"))
+
+
+def factor(cmdline: str) -> float:
+    """Return the factor of a machine by its kernel's command line."""
+    return _PATIENCE if FLAG in cmdline else 1.0

@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.errors import ConfigError, GuardRefused, HostError, TimedOut, ToolFailed, ZonelabError
 from harness.tools import native, proc
+from harness.tools.virtual_clock import patience
 
 PROGRAM = "zoneblk"
 _BAD_INPUT, _REFUSED = 2, 3
@@ -48,7 +49,7 @@ def start(model: Mapping[str, Any], options: Sequence[str], launcher: Sequence[s
         except BaseException:
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
-                child.wait(_STOP_SECONDS)
+                child.wait(_STOP_SECONDS * patience())
             raise
         if child.returncode is None:
             device: str = json.loads(out.read_text())["device"]
@@ -79,7 +80,7 @@ def stop(device: str, process: int) -> None:
         signal.pidfd_send_signal(server, signal.SIGTERM)
         waiter = select.poll()
         waiter.register(server, select.POLLIN)
-        if not waiter.poll(_STOP_SECONDS * 1000):
+        if not waiter.poll(_STOP_SECONDS * patience() * 1000):
             raise TimedOut(f"{PROGRAM} (pid {process}) does not end", hint="see dmesg")
     except ProcessLookupError:
         return
@@ -93,10 +94,11 @@ def stop(device: str, process: int) -> None:
 
 def _wait(child: subprocess.Popen[bytes], out: Path) -> None:
     """Wait until the server prints its device or ends."""
-    deadline = time.monotonic() + _START_SECONDS
+    longest = _START_SECONDS * patience()
+    deadline = time.monotonic() + longest
     while child.poll() is None and not out.read_bytes().endswith(b"\n"):
         if time.monotonic() > deadline:
-            raise TimedOut(f"{PROGRAM} has no device after {_START_SECONDS:g} s", hint="see dmesg")
+            raise TimedOut(f"{PROGRAM} has no device after {longest:g} s", hint="see dmesg")
         time.sleep(_POLL_SECONDS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ _COUNTS = ("bytes_written", "finishes", "pad_bytes", "resets")
 _HEADER = "seconds,cycle,zone,life,treatment,command,index,bytes,nanoseconds"
 # The last command of a cycle.
 _CLEANUP = re.compile(r"^(\d+\.\d{6}),\d+,(\d+),\d+,[^,]+,cleanup,0,0,\d+$")
+# The treatment that only writes.
+_FRESH = "fresh"
 # Columns after the time in a series made from the report.
 SERIES = "operations,zone"
 
@@ -52,6 +54,18 @@ class ProbeSummary:
     bytes_written: int
     zone_capacity: int  # bytes
     treatments: tuple[Treatment, ...]
+    finishes: int
+    resets: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedCommand:
+    """A line of the report; the command of a ``fill`` is all of its writes."""
+
+    treatment: str
+    command: str
+    bytes: int
+    nanoseconds: int
 
 
 def label(device: Path, text: str) -> None:
@@ -74,12 +88,32 @@ def parse(stdout: str) -> ProbeSummary | None:
     summary = native.summary(PROGRAM, _SUMMARY_VERSION, stdout, _summary)
     if summary is None:
         return None
-    cycles = sum(len(treatment.writes) for treatment in summary.treatments)
-    if cycles != summary.operations:
-        raise native.malformed(
-            PROGRAM, f"{summary.operations} cycles, but {cycles} in its treatments"
-        )
+    for problem in _contradictions(summary):
+        raise native.malformed(PROGRAM, problem)
     return summary
+
+
+def _contradictions(summary: ProbeSummary) -> Iterator[str]:
+    """Yield the counts that contradict the lists of times. Each cycle ends with a reset."""
+    treatments = summary.treatments
+    cycles = sum(len(one.writes) for one in treatments)
+    for name, count, wanted in (
+        ("cycles", summary.operations, cycles),
+        ("finishes", summary.finishes, sum(len(one.finishes) for one in treatments)),
+        ("resets", summary.resets, sum(len(one.resets) for one in treatments) + cycles),
+    ):
+        if count != wanted:
+            yield f"{count} {name}, but {wanted} in its treatments"
+    for one in treatments:
+        times = len(one.writes)
+        if len(one.finishes) != (times if one.finish else 0):
+            yield f"{one.name} has {len(one.finishes)} finishes in {times} cycles"
+        if len(one.resets) != (0 if one.name == _FRESH else times):
+            yield f"{one.name} has {len(one.resets)} resets in {times} cycles"
+    if len({len(one.writes) for one in treatments}) > 1:
+        yield "its treatments have different numbers of cycles"
+    if len({len(cycle) for one in treatments for cycle in one.writes}) > 1:
+        yield "its cycles have different numbers of writes"
 
 
 def _summary(line: dict[str, Any]) -> ProbeSummary:
@@ -89,6 +123,8 @@ def _summary(line: dict[str, Any]) -> ProbeSummary:
         bytes_written=whole(line["bytes_written"]),
         zone_capacity=whole(line["zone_capacity"]),
         treatments=tuple(map(_treatment, line["treatments"])),
+        finishes=whole(line["finishes"]),
+        resets=whole(line["resets"]),
     )
 
 
@@ -127,12 +163,34 @@ def cycles(csv: str) -> list[tuple[float, str]]:
     Raises:
         ToolFailed: the header is not zoneprobe's.
     """
+    ends = filter(None, map(_CLEANUP.match, _rows(csv)))
+    return [(float(end[1]), f"1,{end[2]}") for end in ends]
+
+
+def commands(csv: str) -> list[ReportedCommand]:
+    """Parse ``--report_file``: every command, in order.
+
+    Raises:
+        ToolFailed: the header or a line is not zoneprobe's.
+    """
+    return [_command(row) for row in _rows(csv)]
+
+
+def _command(row: str) -> ReportedCommand:
+    try:
+        *_, treatment, command, _, size, nanoseconds = row.split(",")
+        return ReportedCommand(treatment, command, int(size), int(nanoseconds))
+    except ValueError:
+        raise native.malformed(PROGRAM, f"the report has {row[:60]!r}") from None
+
+
+def _rows(csv: str) -> list[str]:
+    """Return the complete lines behind the header; ToolFailed if that is not zoneprobe's."""
     complete, _, _ = csv.rpartition("\n")
     header, *rows = complete.splitlines() or [""]
     if header != _HEADER:
         raise native.malformed(PROGRAM, f"the report begins with {header[:60]!r}")
-    ends = filter(None, map(_CLEANUP.match, rows))
-    return [(float(end[1]), f"1,{end[2]}") for end in ends]
+    return rows
 
 
 def operations_in(line: str) -> int:

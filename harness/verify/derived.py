@@ -14,6 +14,7 @@ from harness.rules.facts import PhaseFacts
 from harness.run import phase_files
 from harness.store import packed
 from harness.store.files import dumps
+from harness.verify.separate import check
 from harness.workloads import program_of
 from harness.workloads.load_program import Rows
 
@@ -29,9 +30,12 @@ def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
         path = f"histograms/{name}.{operation}.json"
         if packed.text(folder / path) != dumps(histogram):
             yield f"{path}: differs from raw/{name}.stdout"
-    yield from series(folder, f"series/{name}.csv", operations(folder / "raw", facts))
     tree = phase_files.tree_rows(facts.lsm.points) if facts.lsm else None
-    yield from series(folder, f"series/{name}.lsm.csv", tree)
+    for path, wanted in (
+        (f"series/{name}.csv", operations(folder / "raw", facts)),
+        (f"series/{name}.lsm.csv", tree),
+    ):
+        yield from check(series(folder, path, wanted), path)
 
 
 def operations(raw: Path, facts: PhaseFacts) -> Rows | None:

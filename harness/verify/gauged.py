@@ -21,6 +21,7 @@ from harness.verify.sampled import (
     read,
     windows,
 )
+from harness.verify.separate import check
 
 SYSTEM = "series/system.csv"
 MEDIA = "series/media.csv"
@@ -30,31 +31,39 @@ _MICRO = 1_000_000
 
 def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) -> Iterator[str]:
     """Yield one line per gauge that contradicts another count."""
-    try:
-        for tenant in tenants:
-            level = LEVELS.get(tenant.level)
-            file = f"series/{prefixed(tenant.name, 'level')}.csv"
-            table = read(folder, file)
-            if level is None or table is None:
-                continue
-            yield from (
-                f"{file}: {text}" for text in _counters(folder, level, table, tenant, result)
-            )
-            yield from (f"{file}: {text}" for text in _ledger(folder, level, table, tenant))
-        media = read(folder, MEDIA)
-        if media is not None and media.rows and not tenants[0].name:
-            stopped = result.status in (Status.ABORTED, Status.FAILED)
-            yield from (
-                f"{MEDIA}: {text}"
-                for text in media_bytes(
-                    media, windows(folder, tenants[0]), tenants[0].stored.snapshots, stopped=stopped
-                )
-            )
-        table = read(folder, SYSTEM)
-        if table is not None and not tenants[0].name:
-            yield from (f"{SYSTEM}: {text}" for text in _load(table, windows(folder, tenants[0])))
-    except (ValueError, KeyError) as error:
-        yield f"series/: a gauge is damaged: {error}"
+    for tenant in tenants:
+        file = f"series/{prefixed(tenant.name, 'level')}.csv"
+        yield from check(_level(folder, file, tenant, result), file)
+    if not tenants[0].name:
+        yield from check(_media(folder, tenants[0], result), MEDIA)
+        yield from check(_system(folder, tenants[0]), SYSTEM)
+
+
+def _level(folder: Path, file: str, tenant: SampledTenant, result: Result) -> Iterator[str]:
+    level, table = LEVELS.get(tenant.level), read(folder, file)
+    if level is None or table is None:
+        return
+    for lines in (
+        _counters(folder, level, table, tenant, result),
+        _ledger(folder, level, table, tenant),
+    ):
+        yield from (f"{file}: {text}" for text in lines)
+
+
+def _media(folder: Path, plain: SampledTenant, result: Result) -> Iterator[str]:
+    table = read(folder, MEDIA)
+    if table is None or not table.rows:
+        return
+    stopped = result.status in (Status.ABORTED, Status.FAILED)
+    phases = windows(folder, plain)
+    lines = media_bytes(table, phases, plain.stored.snapshots, stopped=stopped)
+    yield from (f"{MEDIA}: {text}" for text in lines)
+
+
+def _system(folder: Path, plain: SampledTenant) -> Iterator[str]:
+    table = read(folder, SYSTEM)
+    if table is not None:
+        yield from (f"{SYSTEM}: {text}" for text in _load(table, windows(folder, plain)))
 
 
 def media_bytes(

@@ -69,6 +69,7 @@ def differences(
         issues = (*issues, *again)
         yield from _issues(spec, _of_run(spec, result.issues), again, checked, worded=worded)
     if observed is not None:
+        yield from _rules(result, observed, worded=worded)
         yield from _observed(folder, result, observed)
     log = packed.text(folder / kernel_log.FILE)
     yield from kernel_log.differences(log, LEVELS.get(spec.level), result)
@@ -122,6 +123,15 @@ def _checked(spec: RunSpec, observed: ObservedRun | None) -> frozenset[str]:
     caveats = {issue.code for issue in level.caveats(spec.device)}
     found_by_checker = {info.code for info in level.issues} - caveats
     return frozenset(known) - OBSERVED - found_by_checker
+
+
+def _rules(result: Result, observed: ObservedRun, *, worded: bool) -> Iterator[str]:
+    """The runner looks for all codes, or its files cannot be judged. Then it stores no number."""
+    if not observed.rules:
+        if result.metrics or result.phases or result.status in (Status.OK, Status.INVALID):
+            yield f"{NAME}: rules: has none, result.json has the numbers of a run that was judged"
+    elif worded and set(observed.rules) != {info.code for rule in RULES for info in rule.issues}:
+        yield f"{NAME}: rules: are not the codes that this zonelab looks for"
 
 
 def _issues(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,14 @@ from harness.verify import (
     outputs,
     retrace,
     sampled,
+    separate,
     stored_numbers,
     tenants,
     zone_bytes,
 )
 from harness.verify.retrace import TracedBarrier, TracedDevice
 from harness.verify.sampled import SampledTenant
+from harness.verify.separate import check
 from harness.verify.stored import StoredTenant, read_tenant
 from harness.verify.tenants import MeasuredTenant
 
@@ -47,38 +49,32 @@ def problems(paths: CampaignPaths) -> list[str]:
 
 
 def of_run(folder: Path) -> list[str]:
-    """Return the problems of one run; none if its records are unreadable (others report that)."""
-    return [*_of_run(folder)]
+    """Return the problems of one run; none if its records are unreadable (others report that).
+
+    A damaged file ends the checks that read it. Without the counters of a tenant no check is left.
+    """
+    return [*dict.fromkeys(_of_run(folder))]
 
 
 def _of_run(folder: Path) -> Iterator[str]:
-    """Yield the problems up to a raw file that cannot be read, which is the last one."""
     try:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
         return
-    try:
-        if result.device.kind is DeviceKind.REPLAYED:
-            yield from stored_numbers.metrics(result.metrics, replayed.of_folder(folder))
-        elif result.device.kind is DeviceKind.IMPORTED:
-            again = imported.of_folder(folder, spec)
-            yield from stored_numbers.metrics(result.metrics, again)
-            yield from stored_numbers.invented(result.metrics, again)
-        else:
-            yield from _differences(folder, spec, result)
-    except ZonelabError as error:
-        yield error.message
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        yield f"raw/ is damaged: {type(error).__name__}: {error}"
+    yield from check(_differences(folder, spec, result), "raw/")
 
 
 @dataclass(frozen=True, slots=True)
 class RecomputedNumbers:
-    """Everything derived from the raw files of a tenant; ``ledger`` is null on shared devices."""
+    """Everything derived from the raw files of a tenant; ``ledger`` is null on shared devices.
+
+    ``damage`` names a damaged timeline, which leaves the costs of zones unknown; '' for none.
+    """
 
     ledger: Ledger | None
     metrics: Mapping[str, Metric]
     stored: StoredTenant
+    damage: str = ""
 
 
 def numbers(
@@ -94,22 +90,36 @@ def numbers(
         return None
     alone = has_devices_alone(tenant, tenants_of(spec))
     again = ledger.of_phases(tenant.level, stored.snapshots, stored.facts) if alone else None
-    metrics = run_metrics.of_tenant(tenant.name, stored.facts, again, alone=alone)
+    metrics, damage = run_metrics.of_tenant(tenant.name, stored.facts, again, alone=alone), ""
     if not spec.tenants:
         assert again is not None  # noqa: S101 - a plain run has its devices alone
         metrics |= run_metrics.of_plain_run(spec, stored.facts, result.utilisation)
-        metrics |= run_metrics.of_zone_costs(
-            folder,
-            spec,
-            again,
-            metadata_zones=stored.metadata_zones,
-            snapshots=stored.snapshots,
-            facts=stored.facts,
-        )
-    return RecomputedNumbers(again, metrics, stored)
+        try:
+            metrics |= run_metrics.of_zone_costs(
+                folder,
+                spec,
+                again,
+                metadata_zones=stored.metadata_zones,
+                snapshots=stored.snapshots,
+                facts=stored.facts,
+            )
+        except ZonelabError as error:
+            damage = error.message
+    return RecomputedNumbers(again, metrics, stored, damage)
 
 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
+    if result.device.kind is DeviceKind.REPLAYED:
+        yield from stored_numbers.metrics(result.metrics, replayed.of_folder(folder))
+    elif result.device.kind is DeviceKind.IMPORTED:
+        again = imported.of_folder(folder, spec)
+        yield from stored_numbers.metrics(result.metrics, again)
+        yield from stored_numbers.invented(result.metrics, again)
+    else:
+        yield from _of_measured(folder, spec, result)
+
+
+def _of_measured(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     observed = judged.load_observed(folder)
     if observed is not None and not observed.rules:  # the runner could not judge its files either
         yield from judged.differences(folder, spec, result, [])
@@ -120,23 +130,14 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
         if again is not None:
             found[tenant.name] = again
             yield from _of_tenant(folder, spec, result, tenant, again)
-    metrics = {key: one for again in found.values() for key, one in again.metrics.items()}
-    if spec.tenants:
-        measured = _measured(spec, found)
-        known = observed is not None and observed.tenants is not None
-        if observed is not None and known:
-            yield from tenants.differences(folder, result, observed, measured)
-            metrics |= tenants.metrics(folder, result, observed, measured)
-        if not known or packed.find(folder / TIMELINE) is None:
-            metrics = _without_shares(metrics)
-        yield from _traces(folder, measured)
-    elif "" in found:
-        yield from _of_plain_run(folder, spec, result, found[""].stored)
-    yield from _series(folder, spec, result, observed, found)
-    yield from judged.differences(folder, spec, result, _judged(spec, result, observed, found))
-    yield from stored_numbers.metrics(result.metrics, metrics)
-    if observed is not None and (observed.tenants is not None or not spec.tenants):
-        yield from stored_numbers.invented(result.metrics, metrics)
+    for lines in (
+        _traces(folder, spec, found),
+        _utilisation(spec, result, found),
+        _series(folder, spec, result, observed, found),
+        _rules(folder, spec, result, observed, found),
+        _metrics(folder, spec, result, observed, found),
+    ):
+        yield from check(lines, "raw/")
 
 
 def _of_tenant(
@@ -145,15 +146,48 @@ def _of_tenant(
     """Compare the ledger of a tenant, and the files of its phases."""
     if again.ledger is not None:
         name = prefixed(tenant.name, "ledger.json")
-        yield from stored_numbers.ledgers(name, load_record(Ledger, folder / name), again.ledger)
+        yield from check(_ledger(folder, name, again.ledger), name)
     for facts in again.stored.facts:
         name = facts.spec.name
         # The runner stores no number of a phase whose output it cannot read.
         if facts.parse_error and f"{name}.operations" in result.metrics:
             yield f"raw/ of phase {name} cannot be read: {facts.parse_error}"
-        yield from derived.differences(folder, facts)
-        yield from outputs.differences(folder, facts, _seed(spec, tenant, facts.spec))
-    yield from stored_numbers.own_counts(folder / "raw", again.stored, tenant, result)
+        seed = _seed(spec, tenant, facts.spec)
+        yield from check(derived.differences(folder, facts), f"raw/ of phase {name}")
+        yield from check(outputs.differences(folder, facts, seed), f"raw/ of phase {name}")
+    counts = stored_numbers.own_counts(folder / "raw", again.stored, tenant, result)
+    yield from check(counts, "raw/")
+
+
+def _ledger(folder: Path, name: str, again: Ledger) -> Iterator[str]:
+    yield from stored_numbers.ledgers(name, load_record(Ledger, folder / name), again)
+
+
+def _metrics(
+    folder: Path,
+    spec: RunSpec,
+    result: Result,
+    observed: ObservedRun | None,
+    found: Mapping[str, RecomputedNumbers],
+) -> Iterator[str]:
+    """Compare the metrics, and the records of tenants that some of them need."""
+    metrics = {key: one for again in found.values() for key, one in again.metrics.items()}
+    damage = [again.damage for again in found.values() if again.damage]
+    own: Mapping[str, Metric] | None = None
+    if spec.tenants and observed is not None and observed.tenants is not None:
+        measured = _measured(spec, found)
+        yield from check(tenants.differences(folder, result, observed, measured), "raw/")
+        try:
+            own = tenants.metrics(folder, result, observed, measured)
+        except separate.DAMAGE as error:
+            damage.append(separate.line(error, "raw/"))
+    metrics |= own or {}
+    if spec.tenants and (own is None or packed.find(folder / TIMELINE) is None):
+        metrics = _without_shares(metrics)
+    yield from damage
+    yield from stored_numbers.metrics(result.metrics, metrics)
+    if observed is not None and not damage and (own is not None or not spec.tenants):
+        yield from stored_numbers.invented(result.metrics, metrics)
 
 
 def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -185,13 +219,43 @@ def _is_measured(phase_: PhaseSpec) -> bool:
     return phase_.role is PhaseRole.MEASURED
 
 
-def _traces(folder: Path, measured: Sequence[MeasuredTenant]) -> Iterator[str]:
-    barriers = [
-        TracedBarrier(snapshot.counters, one.device if one.uses_zoned else "")
-        for one in measured
-        for snapshot in (one.stored.snapshots if one.stored else ())
-    ]
-    return retrace.differences(folder, barriers, tenants.traced_devices(measured))
+def _traces(folder: Path, spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> Iterator[str]:
+    if spec.tenants:
+        measured = _measured(spec, found)
+        barriers = [
+            TracedBarrier(snapshot.counters, one.device if one.uses_zoned else "")
+            for one in measured
+            for snapshot in (one.stored.snapshots if one.stored else ())
+        ]
+        yield from retrace.differences(folder, barriers, tenants.traced_devices(measured))
+    elif "" in found:
+        stored = found[""].stored
+        counters = [snapshot.counters for snapshot in stored.snapshots]
+        zoned = counters[-1].zoned
+        barriers = [TracedBarrier(one, zoned) for one in counters]
+        yield from retrace.differences(
+            folder, barriers, [TracedDevice(zoned, stored.metadata_zones)]
+        )
+
+
+def _utilisation(
+    spec: RunSpec, result: Result, found: Mapping[str, RecomputedNumbers]
+) -> Iterator[str]:
+    """Compare what only a run without tenants stores."""
+    if not spec.tenants and "" in found and result.utilisation is not None:
+        yield from stored_numbers.utilisation(
+            result.utilisation, found[""].stored, spec.device.capacity
+        )
+
+
+def _rules(
+    folder: Path,
+    spec: RunSpec,
+    result: Result,
+    observed: ObservedRun | None,
+    found: Mapping[str, RecomputedNumbers],
+) -> Iterator[str]:
+    yield from judged.differences(folder, spec, result, _judged(spec, result, observed, found))
 
 
 def _judged(
@@ -259,15 +323,3 @@ def _series(
 def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
     """Return the seed of a phase's program."""
     return phase.seed(spec.seed + tenant.seed, phases_of(tenant, spec.phases), phase_)
-
-
-def _of_plain_run(
-    folder: Path, spec: RunSpec, result: Result, stored: StoredTenant
-) -> Iterator[str]:
-    """Compare what only a run without tenants stores."""
-    if result.utilisation is not None:
-        yield from stored_numbers.utilisation(result.utilisation, stored, spec.device.capacity)
-    counters = [snapshot.counters for snapshot in stored.snapshots]
-    zoned = counters[-1].zoned
-    barriers = [TracedBarrier(one, zoned) for one in counters]
-    yield from retrace.differences(folder, barriers, [TracedDevice(zoned, stored.metadata_zones)])

@@ -7,12 +7,14 @@ A sample lies between the barriers around it: counters only grow. So every value
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from harness.errors import ConfigError
 from harness.observe.diskstats import COLUMNS
 from harness.quantities import SECTOR
 from harness.rules.facts import PhaseFacts
@@ -22,11 +24,12 @@ from harness.store import checksums, packed
 from harness.store.ledger import SeriesMark
 from harness.store.result import Result, Status
 from harness.verify import derived
+from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
 
 DISKSTATS = "series/diskstats.csv"
-# Other series are sampled at the times of diskstats, some of them.
-OTHERS = ("level", "zones")
+# Other series are sampled at the times of diskstats, some of them: of a tenant, and of the run.
+OTHERS, SHARED = ("level", "zones"), ("system", "media")
 # A sample is taken each second, on modelled drives each 8 s at most. The machine can be busy for
 # longer.
 _LONGEST_GAP = 10.0
@@ -59,16 +62,22 @@ class SeriesTable:
 
 
 def read(folder: Path, name: str) -> SeriesTable | None:
-    """Return a series; null if it was not sampled. ValueError if it is damaged."""
+    """Return a series; null if it was not sampled. ConfigError if it is damaged."""
     text = packed.text(folder / name)
     if not text:
         return None
     if not text.endswith("\n"):
-        raise ValueError(f"{name} ends within a line")
+        raise ConfigError(f"{name}: is damaged: it ends within a line")
     lines = text.splitlines()
     header = lines[0].split(",")
-    rows = [dict(zip(header, line.split(","), strict=True)) for line in lines[1:]]
-    return SeriesTable(tuple(float(row["t"]) for row in rows), tuple(rows))
+    try:
+        rows = [dict(zip(header, line.split(","), strict=True)) for line in lines[1:]]
+        times = tuple(float(row["t"]) for row in rows)
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{name}: is damaged: {type(error).__name__}: {error}") from None
+    if not all(map(isfinite, times)):
+        raise ConfigError(f"{name}: is damaged: a time is no number")
+    return SeriesTable(times, tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,10 @@ class SampledTenant:
 
 
 def windows(folder: Path, tenant: SampledTenant) -> list[PhaseWindow]:
-    """Return the phases whose start is known; the series of a phase begins with it."""
+    """Return the phases whose start is known; the series of a phase begins with it.
+
+    A damaged series of a phase gives no start; the comparison with its raw file reports it.
+    """
     found, stored = [], tenant.stored
     for facts, before, after in zip(
         stored.facts, stored.snapshots[1:], stored.snapshots[2:], strict=False
@@ -115,10 +127,11 @@ def windows(folder: Path, tenant: SampledTenant) -> list[PhaseWindow]:
 
 def _begin(folder: Path, facts: PhaseFacts) -> float | None:
     rows = derived.operations(folder / "raw", facts)
-    stored = packed.text(folder / f"series/{facts.spec.name}.csv").splitlines()[1:2]
-    if not rows or not stored:
+    try:
+        stored = packed.text(folder / f"series/{facts.spec.name}.csv").splitlines()[1:2]
+        return float(stored[0].partition(",")[0]) - rows[0][0] if rows and stored else None
+    except (ConfigError, ValueError):
         return None
-    return float(stored[0].partition(",")[0]) - rows[0][0]
 
 
 def differences(
@@ -131,22 +144,22 @@ def differences(
     yield from _marks(folder, tenants)
     try:
         disks = read(folder, DISKSTATS)
-        if disks is None or not disks.rows:
-            spent = [facts.seconds or 0.0 for tenant in tenants for facts in tenant.stored.facts]
-            if sum(spent) > _LONGEST_GAP:
-                yield f"{DISKSTATS}: has no samples"
-            return
-        phases = {tenant.name: windows(folder, tenant) for tenant in tenants}
-        every = [phase for own in phases.values() for phase in own]
-        yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, every, result))
-        for tenant in tenants:
-            lines = _of_tenant(disks, tenant, phases[tenant.name], result)
-            yield from (f"{DISKSTATS}: {text}" for text in lines)
-            yield from _others(folder, disks, tenant, gap)
-        for name in ("system", "media"):
-            yield from _together(folder, disks, f"series/{name}.csv", gap)
-    except (ValueError, KeyError) as error:
-        yield f"series/: a sampled series is damaged: {error}"
+    except ConfigError as error:
+        yield error.message
+        return
+    if disks is None or not disks.rows:
+        spent = [facts.seconds or 0.0 for tenant in tenants for facts in tenant.stored.facts]
+        if sum(spent) > _LONGEST_GAP:
+            yield f"{DISKSTATS}: has no samples"
+        return
+    phases = {tenant.name: windows(folder, tenant) for tenant in tenants}
+    every = [phase for own in phases.values() for phase in own]
+    yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, every, result))
+    for tenant in tenants:
+        yield from _of_tenant(disks, tenant, phases[tenant.name], result)
+    names = [prefixed(tenant.name, name) for tenant in tenants for name in OTHERS]
+    for file in [f"series/{name}.csv" for name in (*names, *SHARED)]:
+        yield from check(_together(folder, disks, file, gap), file)
 
 
 def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
@@ -157,15 +170,17 @@ def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
             for name, mark in snapshot.counters.series.items():
                 found[name].add(mark)
     for name, marks in sorted(found.items()):
-        lines = packed.text(folder / f"series/{name}.csv").splitlines(keepends=True)
-        for mark in sorted(marks, key=lambda mark: mark.samples):
-            kept = "".join(lines[: mark.samples + 1])
-            if checksums.of_text(kept) != mark.digest:
-                yield (
-                    f"series/{name}.csv: its first {mark.samples} samples are not those that a "
-                    "barrier recorded"
-                )
-                break
+        file = f"series/{name}.csv"
+        yield from check(_marked(folder, file, marks), file)
+
+
+def _marked(folder: Path, file: str, marks: Collection[SeriesMark]) -> Iterator[str]:
+    lines = packed.text(folder / file).splitlines(keepends=True)
+    for mark in sorted(marks, key=lambda mark: mark.samples):
+        kept = "".join(lines[: mark.samples + 1])
+        if checksums.of_text(kept) != mark.digest:
+            yield f"{file}: its first {mark.samples} samples are not those that a barrier recorded"
+            return
 
 
 def _of_tenant(
@@ -178,19 +193,18 @@ def _of_tenant(
     first = stored.snapshots[0].counters
     for device in sorted({first.zoned, first.conventional}):
         if f"{device}.write_bytes" in disks.rows[0]:
-            known = disks.known([f"{device}.{column}" for column in COLUMNS])
             block, largest = _limits(result, device)
             if device == first.zoned:
                 block = _limits(result, tenant.device)[0]  # a slice has the blocks of its drive
             lines = _device(
-                known,
+                disks,
                 device,
                 phases,
                 stored,
                 (block, largest),
                 stopped=stopped or bool(tenant.name and not measured),
             )
-            yield from lines
+            yield from (f"{DISKSTATS}: {text}" for text in check(lines, device))
 
 
 def _complete(disks: SeriesTable, phases: Sequence[PhaseWindow], result: Result) -> Iterator[str]:
@@ -215,6 +229,7 @@ def _device(
     stopped: bool,
 ) -> Iterator[str]:
     block, largest = limits
+    disks = disks.known([f"{device}.{column}" for column in COLUMNS])
     first, last = stored.snapshots[0], stored.snapshots[-1]
     for column, barrier in _BYTES.items():
         name = f"{device}.{column}"
@@ -285,14 +300,6 @@ def _limits(result: Result, device: str) -> tuple[int, int]:
 
 def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
-
-
-def _others(
-    folder: Path, disks: SeriesTable, tenant: SampledTenant, gap: float | None
-) -> Iterator[str]:
-    """Compare the series of a level, and those of its zones."""
-    for name in OTHERS:
-        yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv", gap)
 
 
 def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:

@@ -15,6 +15,7 @@ from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
 from harness.store.spec import Device, Extent
 from harness.verify.sampled import DISKSTATS, SeriesTable, read
+from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
@@ -65,25 +66,25 @@ def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | N
 
 def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
+    yield from check(_differences(folder, place, stored), place.file)
+
+
+def _differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     name = stored.snapshots[0].counters.zoned
-    try:
-        zones, disks = read(folder, place.file), read(folder, DISKSTATS)
-        if not name or zones is None or disks is None:
+    zones, disks = read(folder, place.file), read(folder, DISKSTATS)
+    if not name or zones is None or disks is None:
+        return
+    zones = zones.known([*_STATES, *(f"occupied_{tenth}" for tenth in _TENTHS)])
+    disks = disks.known([f"{name}.write_bytes"])
+    for row in zones.rows:
+        known = sum(int(row[state]) for state in _STATES)
+        if known > place.count:  # conventional zones have none of the states
+            yield f"{place.file}: has {known} zones at {row['t']} s, the device has {place.count}"
             return
-        zones = zones.known([*_STATES, *(f"occupied_{tenth}" for tenth in _TENTHS)])
-        disks = disks.known([f"{name}.write_bytes"])
-        for row in zones.rows:
-            known = sum(int(row[state]) for state in _STATES)
-            if known > place.count:  # conventional zones have none of the states
-                text = f"has {known} zones at {row['t']} s, the device has {place.count}"
-                yield f"{place.file}: {text}"
-                return
-        events = _events(folder, place)
-        if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
-            tables = Tables(place.file, zones, disks)
-            yield from _compared(name, place.capacity, stored, tables, events)
-    except (ValueError, KeyError) as error:
-        yield f"{place.file}: is damaged: {error}"
+    events = _events(folder, place)
+    if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
+        tables = Tables(place.file, zones, disks)
+        yield from _compared(name, place.capacity, stored, tables, events)
 
 
 def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:

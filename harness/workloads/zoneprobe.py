@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,8 +17,8 @@ from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
 from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
-from harness.workloads import load_program
-from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows
+from harness.workloads import load_program, zoneprobe_contradictions
+from harness.workloads.load_program import EndedPhase, FileReport, NativeProgram, Parsed, Rows
 from harness.workloads.planning import (
     BarePhase,
     BareWork,
@@ -133,6 +133,10 @@ class Zoneprobe(NativeProgram):
     def operations_in(self, line: str) -> int:
         """Return the cycles of a line of the report."""
         return zoneprobe.operations_in(line)
+
+    def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:  # noqa: ARG002
+        """Hold the report against the summary."""
+        yield from zoneprobe_contradictions.of_report(raw, phase)
 
     def argv(
         self,

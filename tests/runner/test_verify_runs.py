@@ -181,6 +181,16 @@ CHANGES: list[tuple[str, Edit, str]] = [
     ),
     (
         "raw/observed.json",
+        lambda record: record["rules"].remove("closure-broken"),
+        "raw/observed.json: rules: are not the codes that this zonelab looks for",
+    ),
+    (
+        "raw/observed.json",
+        put("rules", value=[]),
+        "raw/observed.json: rules: has none, result.json has the numbers of a run that was judged",
+    ),
+    (
+        "raw/observed.json",
         put("untraced", value=None),
         "result.json has an issue that raw/ does not give, not-traced",
     ),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.observe import host_gauges, zone_reports, zone_states
+from harness.observe import host_gauges, sampler, zone_reports, zone_states
 from harness.observe.gauges import Reader, devices_io, number
 from harness.observe.sampler import SampledSeries, Sampler
 from harness.observe.zone_states import COLUMNS
@@ -65,6 +65,16 @@ def test_a_file_that_comes_later_is_found_then(tmp_path: Path) -> None:
     (tmp_path / "moved_blocks").write_text("(none)\n")
     assert reader.read() == [None]
     reader.close()
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3\n", "1 2 3 4 5 6 7 8 x\n"])
+def test_a_stat_that_is_cut_is_null_and_stops_no_run(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stat").write_text(text)
+    series = sampler.disks(["nvme0n2"], lambda _: tmp_path)
+    assert series.read() == [None] * len(series.columns)
+    (tmp_path / "stat").write_text("1 0 16 0 2 0 32 0 4 0 0\n")
+    assert series.read() == [8192, 16384, 1, 2, 4]
+    series.close()
 
 
 def test_zone_states_cover_the_whole_report() -> None:

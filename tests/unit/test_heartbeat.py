@@ -26,10 +26,12 @@ RECORD = progress.ProgressRecord(
 SILENT = 120.0
 
 
-def seen(record: Any, *, boot: str = BOOT, uptime: float = 5010.0) -> Glance:
+def seen(
+    record: Any, *, boot: str = BOOT, uptime: float = 5010.0, cmdline: str = "quiet"
+) -> Glance:
     """Judge a record as the wait of the playbook reads it; raw output can end lines with CRLF."""
     content = record if isinstance(record, str) else json.dumps(encode(record)) + "\n"
-    text = f"{boot}\n{uptime:.2f} 19876.11\n{content}"
+    text = f"{boot}\n{uptime:.2f} 19876.11\nroot=/dev/vda {cmdline}\n{content}"
     plain, crlf = judge(text, SILENT), judge(text.replace("\n", "\r\n"), SILENT)
     assert plain == crlf
     return plain
@@ -65,6 +67,16 @@ def test_a_runner_that_hangs_is_named_although_it_reports() -> None:
     assert found.over
     assert "the runner (pid 812) hangs in the kernel for 130 s; see /proc/812/stack" in found.error
     assert not seen(replace(RECORD, heartbeat=replace(BEAT, blocked_seconds=90.0))).over
+
+
+def test_a_clock_that_counts_instructions_is_given_a_hundred_times_as_long() -> None:
+    """It jumps while the runner waits for the host's disk."""
+    late = 5000.25 + SILENT * 100
+    cmdline = "quiet zonelab.dilation=128"
+    assert not seen(RECORD, uptime=late - 1, cmdline=cmdline).over
+    assert "not reported for 12001 s" in seen(RECORD, uptime=late + 1, cmdline=cmdline).error
+    blocked = replace(RECORD, heartbeat=replace(BEAT, blocked_seconds=130.4))
+    assert not seen(blocked, cmdline=cmdline).over
 
 
 @pytest.mark.parametrize("content", ["", "cat: progress.json: No such file", "{}", "[]", "null"])

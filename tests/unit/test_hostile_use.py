@@ -115,6 +115,13 @@ def in_a_container(lab: Lab, number: str) -> None:
     link.symlink_to(f"pid:[{number}]")
 
 
+def beside_one_that_is_closed_now(lab: Lab, flags: str) -> None:
+    for descriptor in (5, 7, 9):
+        lab.open("dev/nvme0n2", flags, descriptor)
+    for descriptor in (5, 9):
+        (lab.process / "fdinfo" / str(descriptor)).unlink()
+
+
 def itself(lab: Lab, flags: str) -> None:
     lab.process.rename(lab.process.with_name(str(os.getpid())))
     lab.process = lab.process.with_name(str(os.getpid()))
@@ -129,6 +136,7 @@ SITUATIONS: dict[str, tuple[Callable[[Lab, str], None], str, str]] = {
     "writer": (lambda lab, flags: lab.open("dev/nvme0n2", flags), WRITE, "opened"),
     "reader and writer": (lambda lab, flags: lab.open("dev/nvme0n2", flags), BOTH, "opened"),
     "reader": (lambda lab, flags: lab.open("dev/nvme0n2", flags), READ, ""),
+    "writer that opens and closes": (beside_one_that_is_closed_now, WRITE, "opened"),
     "writer of another device": (lambda lab, flags: lab.open("dev/nvme0n1", flags), WRITE, ""),
     "writer through a node made elsewhere": (made_elsewhere, WRITE, "opened"),
     "character device of that number": (same_number_of_another_kind, WRITE, ""),

@@ -160,3 +160,43 @@ def test_a_further_conventional_device_is_another_one_without_zones(
 ) -> None:
     assert main([*asked, "--conventional", named]) == ExitCode.REFUSED
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ([], "nvme0n2"),
+        (["--conventional", "nvme0n1"], "nvme0n1"),
+        (["--conventional", "nvme0n1,nvme0n4"], "nvme0n4"),
+    ],
+)
+def test_a_remainder_is_none_of_the_measured_devices(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], named: str
+) -> None:
+    """It is filled or purged before the runs. Its name can be a link."""
+    second_conventional(tmp_path / "machine")
+    (tmp_path / "by-id").symlink_to(tmp_path / "machine/dev" / named)
+    assert main([*asked, *more, "--remainder", str(tmp_path / "by-id")]) == ExitCode.REFUSED
+    assert f"{named} is named twice" in capsys.readouterr().err
+
+
+def test_a_remainder_is_examined_and_shown(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second_conventional(tmp_path / "machine")
+    put_btrfs(tmp_path / "machine/dev/nvme0n4", "home")
+    assert main([*asked, "--remainder", "nvme0n4", "--format", "json"]) == 0
+    found = decode(Inspection, json.loads(capsys.readouterr().out))
+    assert found.remainder is not None
+    assert found.remainder.path.endswith("nvme0n4")
+    assert [reason.code for reason in found.refusals] == ["foreign-signature"]
+    assert [Path(seen.path).name for seen in found.contents] == ["nvme0n2", "nvme0n4", "nvme0n1"]
+
+
+def test_without_a_remainder_there_is_none(
+    asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*asked, "--format", "json"]) == 0
+    found = decode(Inspection, json.loads(capsys.readouterr().out))
+    assert (found.remainder, found.refusals, found.others) == (None, (), ())
+    assert [Path(seen.path).name for seen in found.contents] == ["nvme0n2", "nvme0n1"]

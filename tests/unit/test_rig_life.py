@@ -107,6 +107,18 @@ def test_a_stop_ends_the_process_in_the_folder_of_the_rig(build: Path) -> None:
     assert not control.down("timed", QUIET)
 
 
+@pytest.mark.parametrize("text", ["{", '{"schema_version": 99}'])
+def test_a_stop_needs_no_readable_state(build: Path, text: str) -> None:
+    """It can be of another release."""
+    here = build / "nvme"
+    (here / "state.json").write_text(text)
+    with subprocess.Popen(SLEEP, cwd=here) as child:
+        (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert control.down("nvme", QUIET)
+        assert not process.identify(child.pid)
+    assert not (here / "state.json").exists()
+
+
 def test_a_stop_leaves_a_process_elsewhere_alone(build: Path) -> None:
     """The pid file is older than the machine's last boot, and another program has the pid."""
     with subprocess.Popen(SLEEP, cwd=build) as child:

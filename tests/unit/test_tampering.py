@@ -19,7 +19,7 @@ from harness.cli.main import main
 from harness.machine import code
 from harness.plan import derived_again
 from harness.run.tenant import tenants_of
-from harness.store import checksums, overview, rundir
+from harness.store import checksums, overview, packed, rundir
 from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.files import dumps
 from harness.verify import agreement, recompute, unchecked
@@ -300,7 +300,7 @@ TABLE: list[tuple[str, Edit, str]] = [
     (
         "diskstats.csv: the last number cut",
         text(f"{F2FS}/series/diskstats.csv", lambda content: content[:-2]),
-        "series/: a sampled series is damaged: series/diskstats.csv ends within a line",
+        "series/diskstats.csv: is damaged: it ends within a line",
     ),
     (
         "zones.csv: a zone too many",
@@ -631,6 +631,85 @@ def test_verify_names_the_edit(whole: Path, copy: Path, edit: Edit, expected: st
     seal(copy)
     found = problems(copy, whole)
     assert any(expected in problem for problem in found), found
+
+
+def cell(name: str, value: str) -> Callable[[str], str]:
+    """Put text into the last row of a column."""
+
+    def edit(content: str) -> str:
+        header, *lines = content.splitlines()
+        row = lines[-1].split(",")
+        row[header.split(",").index(name)] = value
+        return "\n".join([header, *lines[:-1], ",".join(row), ""])
+
+    return edit
+
+
+def broken(file: str) -> Edit:
+    """Cut a compressed file."""
+
+    def edit(root: Path) -> None:
+        stored = root / f"{file}{packed.SUFFIX}"
+        stored.write_bytes(stored.read_bytes()[:-20])
+
+    return edit
+
+
+SERIES = f"{F2FS}/series"
+# Each file is damaged; the other checks still name the edits of CSV columns, status and metric.
+DAMAGES = {
+    "diskstats: an end within a line": (
+        text(f"{SERIES}/diskstats.csv", lambda content: content[:-2]),
+        "series/diskstats.csv: is damaged: it ends within a line",
+    ),
+    "diskstats: no number": (
+        text(f"{SERIES}/diskstats.csv", cell(ZONED, "x")),
+        "series/diskstats.csv: nvme0n2: is damaged: ValueError",
+    ),
+    "diskstats: no time": (
+        text(f"{SERIES}/diskstats.csv", cell("t", "nan")),
+        "series/diskstats.csv: is damaged: a time is no number",
+    ),
+    "diskstats: cut in the middle": (
+        broken(f"{SERIES}/diskstats.csv"),
+        "series/diskstats.csv.xz cannot be read",
+    ),
+    "level: no number": (
+        text(f"{SERIES}/level.csv", cell("moved_blocks_background", "x")),
+        "series/level.csv: is damaged: ValueError",
+    ),
+    "level: a cell too many": (
+        text(f"{SERIES}/level.csv", lambda content: content[:-1] + ",1\n"),
+        "series/level.csv: is damaged: ValueError",
+    ),
+    "zones: no number": (
+        text(f"{SERIES}/zones.csv", cell("empty", "x")),
+        "series/zones.csv: is damaged: ValueError",
+    ),
+    "a phase: no time": (
+        text(f"{SERIES}/fillrandom.csv", swap("t,operations\n", "t,operations\nx")),
+        "series/fillrandom.csv: has other times than raw/ gives",
+    ),
+    "commands of zones: no number": (
+        text(f"{SERIES}/zone_commands.csv", cell("zone", "x")),
+        "series/zone_commands.csv is not a timeline of zones",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "expected"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_ends_only_its_own_checks(
+    whole: Path, copy: Path, damage: Edit, expected: str
+) -> None:
+    text(f"{SERIES}/system.csv", column("load_user_us", lambda values: values[::-1]))(copy)
+    put(RESULT, "status", value="invalid")(copy)
+    put(RESULT, "metrics", "overwrite.operations", "value", value=1)(copy)
+    damage(copy)
+    seal(copy)
+    found = "\n".join(problems(copy, whole))
+    for one in (expected, "load_user_us+", "status: has invalid", "overwrite.operations: result"):
+        assert one in found, (one, found)
+    assert len(found.splitlines()) == len(set(found.splitlines()))
 
 
 def test_a_message_can_change_between_releases(whole: Path, copy: Path) -> None:

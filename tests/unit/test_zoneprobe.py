@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,6 +190,106 @@ def test_damaged_output_is_no_result(text: str) -> None:
     with pytest.raises(ToolFailed) as failed:
         tool.parse(text)
     assert failed.value.code == "output-malformed"
+
+
+def damaged(at: int, **changes: Any) -> str:
+    """Return the summary with other values in one treatment."""
+    summary = json.loads(STDOUT)
+    summary["treatments"][at] |= changes
+    return json.dumps(summary)
+
+
+def moved(times: str, source: int, target: int, text: str = STDOUT) -> str:
+    """Return a summary with a time in another treatment, so that the totals stay."""
+    summary = json.loads(text)
+    treatments = summary["treatments"]
+    treatments[target][times].append(treatments[source][times].pop())
+    return json.dumps(summary)
+
+
+def with_other_writes(change: Callable[[list[list[list[int]]]], object]) -> str:
+    summary = json.loads(STDOUT)
+    change([one["write_ns"] for one in summary["treatments"]])
+    return json.dumps(summary)
+
+
+FRESH, FULL, FINISHED = 0, 4, 6
+WRITES = json.loads(STDOUT)["treatments"][FULL]["write_ns"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (spoilt(cycles=23), "23 cycles, but 24 in its treatments"),
+        (spoilt(finishes=8), "8 finishes, but 9 in its treatments"),
+        (spoilt(resets=44), "44 resets, but 45 in its treatments"),
+        (damaged(FULL, write_ns=WRITES[:2]), "24 cycles, but 23 in"),
+        (damaged(FULL, reset_ns=[1, 2]), "45 resets, but 44 in"),
+        (damaged(FINISHED, finish_ns=[1, 2]), "9 finishes, but 8 in"),
+        (moved("finish_ns", FINISHED, FULL), "reset-100 has 1 finishes in 3 cycles"),
+        (moved("finish_ns", 5, FINISHED), "finish-0 has 2 finishes in 3 cycles"),
+        (moved("reset_ns", FULL, FRESH), "fresh has 1 resets in 3 cycles"),
+        (moved("reset_ns", FULL, 3), "reset-50 has 4 resets in 3 cycles"),
+        (with_other_writes(lambda w: w[FULL][1].pop()), "cycles have different numbers of writes"),
+        (
+            moved("write_ns", FULL, 3, moved("reset_ns", FULL, 3)),
+            "its treatments have different numbers of cycles",
+        ),
+        (with_other_writes(lambda w: w[FULL].append(w[FRESH].pop())), "has 3 resets in 4 cycles"),
+    ],
+)
+def test_counts_that_contradict_the_times_are_damage(text: str, message: str) -> None:
+    with pytest.raises(ToolFailed, match=message):
+        tool.parse(text)
+
+
+def contradictions(tmp_path: Path, report: str, stdout: str = STDOUT) -> list[str]:
+    (tmp_path / "probe.report.csv").write_text(report)
+    spec = bare.work(Zoneprobe(), made(), RIG.device, 9).phases[0]
+    parsed = Zoneprobe().parse(spec, stdout, "")
+    phase: Any = SimpleNamespace(spec=SimpleNamespace(name="probe"), parsed=parsed)
+    return list(Zoneprobe().contradictions(tmp_path, phase, 1))
+
+
+def test_a_whole_report_has_the_times_of_the_summary(tmp_path: Path) -> None:
+    assert contradictions(tmp_path, REPORT) == []
+    assert contradictions(tmp_path, "", stdout="") == []  # an unfinished phase has no summary
+
+
+LINES = REPORT.splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("report", "lines"),
+    [
+        ("".join(LINES[:-1]), ["has 23 cycles, raw/probe.stdout has 24"]),
+        (REPORT[:-1], ["has 23 cycles, raw/probe.stdout has 24"]),  # cut within the last line
+        (
+            REPORT.replace(",write,1,4096,4537\n", ",write,1,4096,4538\n"),
+            ["has other times of write in finish-0 than raw/probe.stdout"],
+        ),
+        (
+            REPORT.replace("finish,0,0,7691", "finish,0,0,7690"),
+            ["has other times of finish in finish-0 than raw/probe.stdout"],
+        ),
+        (
+            REPORT.replace("reset,0,0,190", "reset,0,0,191", 1),
+            ["has other times of reset in finish-0 than raw/probe.stdout"],
+        ),
+        (
+            REPORT.replace(",write,1,4096,4537", ",write,1,8192,4537"),
+            ["has 1282048 B written, raw/probe.stdout has 1277952"],
+        ),
+        (REPORT + "x\n", ["zoneprobe's output is damaged: the report has 'x'"]),
+        ("", ["zoneprobe's output is damaged: the report begins with ''"]),
+    ],
+)
+def test_a_report_with_other_commands_is_named(
+    tmp_path: Path, report: str, lines: list[str]
+) -> None:
+    assert report != REPORT
+    found = contradictions(tmp_path, report)
+    assert found == [f"raw/probe.report.csv: {line}" for line in lines]
 
 
 def test_no_output_is_no_summary() -> None:

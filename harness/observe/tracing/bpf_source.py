@@ -18,6 +18,7 @@ from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.zone_history import TraceTotals
 from harness.tools import bpftrace, proc
 from harness.tools.bpftrace import Lost, Printed
+from harness.tools.virtual_clock import patience
 
 # Compiling and attaching takes 3 to 5 s on the rig, ten times as long as on hardware.
 _START_SECONDS = 90.0
@@ -99,7 +100,7 @@ class BpfSource:
         """
         if self._ready:
             return
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + _START_SECONDS * patience()
         while not any(record == Printed("ready") for record in self._new()):
             self._require_alive()
             self._sleep(deadline, "attach")
@@ -143,7 +144,7 @@ class BpfSource:
             self._child.send_signal(signal.SIGCONT)
             self._child.send_signal(signal.SIGINT)
         try:
-            self._child.wait(timeout=_STOP_SECONDS)
+            self._child.wait(timeout=_STOP_SECONDS * patience())
         except subprocess.TimeoutExpired:
             proc.end(self._child)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -153,7 +154,7 @@ class BpfSource:
         self._require_alive()
         self._child.send_signal(signal.SIGCONT)
         self._child.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + _ANSWER_SECONDS * patience()
         while True:
             for record in self._new():
                 maps = self._grouping.take(record)

@@ -1,0 +1,326 @@
+"""Each closure at its edges: bounds, deltas between barriers, and counts that are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.run import closures
+from harness.run.closures import PhaseOutput
+from harness.store.ledger import (
+    ClosureState,
+    Commands,
+    OwnCounts,
+    Requests,
+    Snapshot,
+    Trace,
+    Witness,
+)
+from harness.store.spec import PhaseRole, PhaseSpec
+from harness.tools.db_bench import BenchmarkSummary
+from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
+from harness.tools.rocksdb_stats import Statistics
+from harness.workloads.load_program import BareCounts, Parsed
+
+EXACT, BROKEN, UNKNOWN = ClosureState.EXACT, ClosureState.BROKEN, ClosureState.UNKNOWN
+ZONED, OTHER = "nvme0n2", "nvme0n1"
+
+
+def output(
+    *, operations: int | None = 2, wal: int | None = 1000, tables: bool = True, **flags: Any
+) -> PhaseOutput:
+    """Return a phase of 416 B an operation, by default with keys of 16 B."""
+    spec = PhaseSpec("p", "overwrite", PhaseRole.MEASURED, flags, operations, 416, False, 60)
+    summary = None
+    if operations is not None:
+        summary = BenchmarkSummary("overwrite", 1.0, 1, 1.0, operations, None)
+    tickers = {} if wal is None else {"rocksdb.wal.bytes": wal, "rocksdb.write.wal": 2}
+    parsed = Parsed(summary, 1, statistics=Statistics(tickers, {}), user_bytes=832)
+    log = Log(TableBytes(300, 500), dict.fromkeys(CAUSES, 0), ()) if tables else None
+    return PhaseOutput(spec, parsed, log)
+
+
+# --- above the level ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phase", "low", "high"),
+    [
+        # A key of 16 B has a length of 1 B, a value of 400 B one of 2 B.
+        (output(), 864, 864),
+        (output(key_size=300), 864, 864),  # 2 B and 1 B
+        (output(key_size=200), 866, 866),  # 2 B and 2 B
+        (output(threads=2), 852, 864),  # two batches in one
+        (output(operations=1, threads=2), 848, 848),
+    ],
+)
+def test_the_bytes_of_batches_in_the_wal(phase: PhaseOutput, low: int, high: int) -> None:
+    found = closures.user_to_wal(phase)
+    assert (found.low, found.high, found.above, found.below) == (low, high, 832, 1000)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        output(wal=None),
+        output(wal=0),
+        output(operations=None),
+        output(value_size_distribution_type="normal"),
+        output(user_timestamp_size=8),
+        PhaseOutput(output().spec, None, None),
+    ],
+)
+def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseOutput) -> None:
+    assert closures.user_to_wal(phase).state is UNKNOWN
+
+
+def test_a_ticker_of_a_phase_that_did_not_finish_is_no_count() -> None:
+    assert output().ticker("rocksdb.wal.bytes") == 1000
+    assert output(operations=None).ticker("rocksdb.wal.bytes") is None
+
+
+PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
+
+
+@pytest.mark.parametrize(
+    ("phase", "changes", "states"),
+    [
+        (output(), {}, [EXACT, EXACT, EXACT]),
+        (output(), {"flush": 301}, [EXACT, BROKEN, EXACT]),
+        (output(), {"compaction": 499}, [EXACT, EXACT, BROKEN]),
+        (output(), {"flush": None}, [EXACT, UNKNOWN, EXACT]),
+        (output(), {"compaction": None}, [EXACT, EXACT, UNKNOWN]),
+        (output(tables=False), {}, [EXACT, UNKNOWN, UNKNOWN]),
+        # A record of the WAL has a header of 7 B.
+        (output(), {"wal": 1013}, [BROKEN, EXACT, EXACT]),
+        (output(), {"wal": 1015}, [BROKEN, EXACT, EXACT]),
+        (output(threads=2), {"wal": 1000}, [EXACT, EXACT, EXACT]),
+        (output(threads=2), {"wal": 999}, [BROKEN, EXACT, EXACT]),
+        (output(threads=2), {"wal": 1015}, [BROKEN, EXACT, EXACT]),
+        (output(), {"wal": None}, [UNKNOWN, EXACT, EXACT]),
+        (output(wal=None), {}, [UNKNOWN, EXACT, EXACT]),
+        (output(recycle_log_file_num=1), {}, [UNKNOWN, EXACT, EXACT]),
+        # Each further block of 32 KiB has up to 13 B more.
+        (output(wal=32768), {"wal": 32768 + 14 + 13}, [EXACT, EXACT, EXACT]),
+        (output(wal=32768), {"wal": 32768 + 14 + 14}, [BROKEN, EXACT, EXACT]),
+        (output(wal=32700), {"wal": 32767}, [BROKEN, EXACT, EXACT]),
+    ],
+)
+def test_rocksdb_to_level(
+    phase: PhaseOutput, changes: dict[str, int | None], states: list[ClosureState]
+) -> None:
+    payload = {name: count for name, count in (PAYLOAD | changes).items() if count is not None}
+    found = closures.rocksdb_to_level(phase, "zlfs", payload)
+    assert [one.upper for one in found] == [f"RocksDB {w}" for w in ("WAL", "flush", "compaction")]
+    assert [one.state for one in found] == states
+
+
+@pytest.mark.parametrize(
+    ("above", "gc", "state", "left"),
+    [
+        (990, None, ClosureState.EXPLAINED, 10),  # 1 % of what is below
+        (989, None, ClosureState.UNEXPLAINED, 11),
+        (1010, None, ClosureState.EXPLAINED, -10),
+        (1011, None, ClosureState.UNEXPLAINED, -11),
+        (700, 290, ClosureState.EXPLAINED, 10),
+        (700, 0, ClosureState.UNEXPLAINED, 300),
+        (1000, None, ClosureState.EXPLAINED, 0),
+        (None, 5, UNKNOWN, None),
+    ],
+)
+def test_a_layer_that_hides_its_work(
+    above: int | None, gc: int | None, state: ClosureState, left: int | None
+) -> None:
+    found = closures.hidden("RocksDB", "kernel", above, 1000, gc=gc)
+    assert (found.state, found.unexplained) == (state, left)
+    assert found.explained == ({} if gc is None or above is None else {"gc": gc})
+    assert bool(found.note) is (left is not None and left < 0)
+
+
+# --- between barriers -----------------------------------------------------------------------------
+
+
+def witness(accepted: int, read: int | None = None, covers: tuple[str, ...] = (ZONED,)) -> Witness:
+    return Witness("QEMU", 0, {"q": accepted}, {"q": covers}, {} if read is None else {"q": read})
+
+
+def trace(
+    *, problems: tuple[str, ...] = (), device: str = ZONED, pad: int = 0, **done: int
+) -> Trace:
+    """Return a record of the tracer: numbers of commands, of which each write has 10 B."""
+    commands = tuple(
+        Commands(device, name.replace("_", "-"), 0, count, 10 * count if name == "write" else 0)
+        for name, count in done.items()
+    )
+    return Trace((device,), commands, 0, {"unknown": pad}, 0, problems, None, 1)
+
+
+def snapshot(
+    written: int | dict[str, int] = 0, read: int | dict[str, int] = 0, **changes: Any
+) -> Snapshot:
+    """Return a barrier; a number is of the zoned device."""
+    values: dict[str, Any] = {
+        "settled": True,
+        "zoned": ZONED,
+        "conventional": "",
+        "written": {OTHER: 7, ZONED: written} if isinstance(written, int) else written,
+        "read": {OTHER: 3, ZONED: read} if isinstance(read, int) else read,
+        "busy_ms": {},
+        "zeroing": (),
+        "witness": None,
+        "witness_note": "",
+        "cold_bytes": 0,
+        "database_bytes": 0,
+    }
+    return Snapshot(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "gained"),
+    [
+        (witness(100), witness(130), {"q": 30}),
+        (None, witness(130), {}),
+        (witness(100), None, {}),
+        (witness(100), witness(130, covers=(ZONED, OTHER)), {}),
+    ],
+)
+def test_bytes_are_gained_between_two_counts_of_the_same(
+    first: Witness | None, last: Witness | None, gained: dict[str, int]
+) -> None:
+    assert closures.accepted(snapshot(witness=first), snapshot(witness=last)) == gained
+    assert closures.media(snapshot(media=first), snapshot(media=last)) == gained
+
+
+def test_one_write_to_another_namespace_makes_media_bytes_unknown() -> None:
+    every = ("a", "b", ZONED)
+    first, last = (
+        snapshot(written={"a": 1, "b": b, ZONED: 9}, media=witness(5, covers=every)) for b in (1, 2)
+    )
+    assert closures.media(first, last) == {}
+    assert closures.media(first, first) == {"q": 0}
+
+
+def test_a_barrier_without_a_count_can_lack_other_namespaces() -> None:
+    every = (OTHER, ZONED)
+    first = snapshot({ZONED: 1}, {ZONED: 1}, witness=witness(1, 1))
+    last = snapshot({OTHER: 5, ZONED: 9}, {OTHER: 5, ZONED: 9}, media=witness(5, covers=every))
+    assert closures.media(first, last) == {}
+    last = snapshot({OTHER: 5, ZONED: 9}, {OTHER: 5, ZONED: 9}, witness=witness(5, 5, every))
+    assert closures.reads_to_device(first, last) == []
+    assert [one.state for one in closures.kernel_to_device(first, last)] == [UNKNOWN]
+
+
+OWN = OwnCounts({}, {}, {"threshold": 30}, 2, 7, {}, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "last", "found"),
+    [
+        (OWN, trace(finish=3, reset=5, reset_all=3, pad=31), [EXACT, EXACT, EXACT]),
+        (OWN, trace(finish=4, reset=8, pad=31), [BROKEN, EXACT, EXACT]),
+        (OWN, trace(finish=3, reset=9, pad=31), [EXACT, BROKEN, EXACT]),
+        (OWN, trace(finish=3, reset=8, pad=30), [EXACT, EXACT, BROKEN]),
+        (None, trace(finish=3, reset=8, pad=31), []),
+        (OWN, None, []),
+        (OWN, trace(finish=3, reset=8, pad=31, problems=("lost",)), []),
+        (OWN, trace(device=OTHER), []),
+    ],
+)
+def test_level_to_driver(
+    own: OwnCounts | None, last: Trace | None, found: list[ClosureState]
+) -> None:
+    first = snapshot(trace=trace(finish=1, reset=1, pad=1))
+    lines = closures.level_to_driver("zlfs", own, first, snapshot(trace=last))
+    assert [one.state for one in lines] == found
+    assert [one.unit for one in lines] == ["1", "1", "B"][: len(found)]
+
+
+def requests(reads: int, reads_merged: int, writes: int, writes_merged: int) -> dict[str, Requests]:
+    return {ZONED: Requests(reads, reads_merged, writes, writes_merged)}
+
+
+COUNTS = BareCounts(written=100, writes=9, read=40, reads=4, resets=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "states"),
+    [
+        ({}, [EXACT] * 4),
+        ({"written": 151}, [BROKEN, EXACT, EXACT, EXACT]),
+        ({"read": 61}, [EXACT, BROKEN, EXACT, EXACT]),
+        ({"tools_read": {ZONED: 9}}, [EXACT, BROKEN, EXACT, EXACT]),
+        ({"requests": requests(105, 50, 1010, 60)}, [EXACT, EXACT, EXACT, BROKEN]),
+        ({"requests": requests(104, 51, 1010, 60)}, [EXACT, EXACT, EXACT, BROKEN]),
+        ({"requests": requests(102, 52, 1007, 63)}, [EXACT] * 4),  # the kernel merged some
+        ({"requests": requests(104, 50, 1011, 60)}, [EXACT, EXACT, BROKEN, EXACT]),
+        ({"requests": {}}, [EXACT, EXACT]),
+    ],
+)
+def test_program_to_kernel(changes: dict[str, Any], states: list[ClosureState]) -> None:
+    first = snapshot(50, 20, requests=requests(100, 50, 1000, 60), tools_read={ZONED: 5})
+    last: dict[str, Any] = {"written": 150, "read": 60, "tools_read": {ZONED: 5}} | changes
+    last = {"requests": requests(104, 50, 1010, 60)} | last
+    found = closures.program_to_kernel("fio", COUNTS, first, snapshot(**last))
+    assert [one.state for one in found] == states
+    assert [one.unit for one in found] == ["B", "B", "1", "1"][: len(states)]
+
+
+def test_merged_commands_explain_the_difference() -> None:
+    first, last = snapshot(requests=requests(0, 0, 0, 0)), snapshot(requests=requests(4, 0, 8, 2))
+    *_, write, read = closures.program_to_kernel("fio", COUNTS, first, last)
+    assert (write.above, write.below, write.low, write.high) == (10, 8, 8, 8)
+    assert (write.explained, read.explained) == ({"merged": -2}, {})
+
+
+@pytest.mark.parametrize(
+    ("last", "asked", "states"),
+    [
+        (trace(write=9, reset=2), True, [EXACT, EXACT]),
+        (trace(write=8, reset=2), True, [BROKEN, EXACT]),
+        (trace(write=8, reset=3), True, [EXACT, BROKEN]),
+        (trace(write=9, reset=2), False, [EXACT]),
+        (trace(write=9, reset=2, problems=("lost",)), True, []),
+        (None, True, []),
+    ],
+)
+def test_commands_to_driver(last: Trace | None, asked: bool, states: list[ClosureState]) -> None:
+    first = snapshot(trace=trace(write=0, reset=1), requests=requests(0, 0, 10, 0))
+    after = snapshot(trace=last, requests=requests(0, 0, 20, 0) if asked else {})
+    found = closures.commands_to_driver("fio", COUNTS, first, after)
+    assert [one.state for one in found] == states
+    assert {one.unit for one in found} <= {"1"}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "states"),
+    [
+        ({}, {}, [EXACT]),
+        ({}, {"read": 61}, [BROKEN]),
+        ({}, {"settled": False}, []),
+        ({"settled": False}, {}, []),
+        ({}, {"witness": None}, []),
+        ({"witness": None}, {}, []),
+        ({"witness": witness(0)}, {}, []),  # it did not count reads then
+        # The tools of barriers count on both sides.
+        ({"tools_read": {ZONED: 1}}, {"tools_read": {ZONED: 9}}, [EXACT]),
+    ],
+)
+def test_reads_to_device(
+    first: dict[str, Any], last: dict[str, Any], states: list[ClosureState]
+) -> None:
+    first = {"read": 20, "witness": witness(0, 1020)} | first
+    last = {"read": 60, "witness": witness(0, 1060)} | last
+    before, after = snapshot(**first), snapshot(**last)
+    assert [one.state for one in closures.reads_to_device(before, after)] == states
+
+
+def test_requests_of_both_devices_are_added_and_needed() -> None:
+    both = {ZONED: Requests(1, 2, 3, 4), OTHER: Requests(10, 20, 30, 40)}
+    first = snapshot(conventional=OTHER, requests=dict.fromkeys(both, Requests(1, 1, 1, 1)))
+    last = snapshot(conventional=OTHER, requests=both)
+    found = closures.program_to_kernel("fio", COUNTS, first, last)
+    assert [one.below for one in found[2:]] == [31, 9]
+    lacking = snapshot(conventional=OTHER, requests={ZONED: both[ZONED]})
+    assert len(closures.program_to_kernel("fio", COUNTS, lacking, last)) == 2
+    assert len(closures.program_to_kernel("fio", COUNTS, first, lacking)) == 2
