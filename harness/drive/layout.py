@@ -1,4 +1,4 @@
-"""Plan the namespaces of a drive: a pure function whose result is shown before anything is done."""
+"""Plan the namespaces of a drive. The user sees the plan before the drive is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wanted:
     cold: Bytes | str | None
     block: int  # bytes per logical block
     zone_capacity: Bytes | None = None  # needed if the drive has no attached zoned namespace
-    cold_active: int = COLD_ACTIVE  # active zones of the cold namespace, if the drive divides them
+    cold_active: int = COLD_ACTIVE  # active zones of the cold namespace, if divided
 
 
 @dataclass(frozen=True, slots=True)

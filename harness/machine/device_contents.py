@@ -22,9 +22,9 @@ from harness.store.spec import Device, DeviceContents, Reason
 
 Say = Callable[[str], None]
 
-_FORM = "2"  # of fingerprints; entries of older forms are no proof
+_FORM = "2"  # version of the fingerprint's form; an older form proves nothing
 _BLOCK = 4096
-_MOST_ZONES = 4096  # of which blocks are read for a fingerprint
+_MOST_ZONES = 4096  # a fingerprint reads samples from at most this many zones
 _TELL_SECONDS = 10.0
 _UNREADABLE = "unreadable"
 
@@ -39,13 +39,13 @@ class Contents:
         self._host = host
         self._journal = journal
         self._say = say
-        self._blank: dict[str, str] = {}  # identity → fingerprint when it was read whole
-        self._wholes: dict[str, tuple[str, str]] = {}  # the same, with the digest
+        self._blank: dict[str, str] = {}  # identity → fingerprint when found blank
+        self._wholes: dict[str, tuple[str, str]] = {}  # → fingerprint and digest
 
     def refusals(self, device: Device) -> list[Reason]:
         """Return why the contents of a device forbid its use; nothing if it is blank.
 
-        The device is not proved to be ours.
+        It is for devices that ``are_ours`` did not prove to be zonelab's.
         """
         try:
             return [*self._foreign(device)]
@@ -73,7 +73,7 @@ class Contents:
         return found + [Signature(m.kind, m.label) for m in self._host.magics(device.path)]
 
     def fingerprint(self, device: Device) -> str:
-        """Return a digest of the contents, and the boot and its counters of writes."""
+        """Return the form, a digest of samples, the boot's ID, and the writes since boot."""
         writes = self._host.write_count(Path(device.path).name)
         return f"{_FORM}:{self.digest(device)}:{self._host.boot_id()}:{writes}"
 
@@ -92,7 +92,7 @@ class Contents:
     # --- consent ----------------------------------------------------------------------------
 
     def seen(self, device: Device) -> DeviceContents:
-        """Return the contents of a device, as a consent covers them."""
+        """Return the contents of a device, as the user sees them before a consent."""
         counts = zone_reports.count(self._host.zones(device.path)) if device.zoned else None
         labelled, first_block = [_UNREADABLE], _UNREADABLE
         with suppress(OSError):
@@ -136,7 +136,8 @@ class Contents:
             return False
         now = self.fingerprint(device)
         if last.fingerprint is not None and _same(last.fingerprint, now):
-            # Unchanged since a clean end or since the claim, if the kernel counted all the time.
+            # Unchanged since a clean end or since the claim. Within one boot, the kernel counted
+            # every write.
             if _boot(last.fingerprint) == _boot(now) or not self._plain(device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
@@ -144,7 +145,7 @@ class Contents:
         return not ended and self._is_labelled(device, partner, last)
 
     def _is_labelled(self, device: Device, partner: Device | None, last: JournalEntry) -> bool:
-        """Whether the label of an unfinished run proves it; the partner's counts as well."""
+        """Whether the label of an unfinished run, here or on the partner, proves ownership."""
         found = self.signatures(device)
         if self.is_unproved(device, last.boot_id) or any(s.label != last.label for s in found):
             return False
@@ -157,20 +158,20 @@ class Contents:
         )
 
     def is_unproved(self, device: Device, boot_id: str) -> bool:
-        """Whether somebody may have written in place since a run that an earlier boot ended.
+        """Whether others may have written in place since a run that ended with an earlier boot.
 
-        A label cannot show it. Zones with a write pointer are not written in place.
+        A label does not show such writes. Zones with a write pointer cannot be written in place.
         """
         return boot_id != self._host.boot_id() and bool(self._plain(device))
 
     def plain_bytes(self, device: Device) -> int:
-        """Return how much of a device can be written in place."""
+        """Return how many bytes of a device can be written in place."""
         return sum(length for _, length in self._plain(device))
 
     def whole(self, device: Device) -> str:
-        """Return a digest of all that can be written in place; '' if that is nothing.
+        """Return a digest of every byte that can be written in place; '' if there are none.
 
-        A read counts until the fingerprint changes.
+        The digest of an earlier read is used until the fingerprint changes.
         """
         ranges, fingerprint = self._plain(device), self.fingerprint(device)
         if not ranges:
@@ -203,7 +204,7 @@ class Contents:
     # --- foreign ----------------------------------------------------------------------------
 
     def _hint(self, device: Device) -> str:
-        """Return the hint of a refusal. Its consent reads the device, so only refusals make it."""
+        """Return the hint of a refusal. It contains a consent, for which the device is read."""
         text = self.consent(device)
         return f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
 
@@ -235,7 +236,7 @@ class Contents:
         if plain and not self._is_blank(device, plain):
             yield Reason(
                 "not-blank",
-                f"{device.path} has conventional zones, and data in them",
+                f"{device.path} has data in its conventional zones",
                 self._hint(device),
             )
 
@@ -259,7 +260,7 @@ class Contents:
         )
 
     def _is_blank(self, device: Device, ranges: list[Range]) -> bool:
-        """Whether every byte is zero. A whole read counts until the fingerprint changes."""
+        """Whether every byte is zero. A whole read is valid until the fingerprint changes."""
         fingerprint = self.fingerprint(device)
         if self._blank.get(device.identity.key) == fingerprint:
             return True
@@ -286,7 +287,7 @@ class Contents:
         return progress
 
     def _read(self, device: Device, offset: int, length: int) -> bytes:
-        """Read; a zoned device may refuse to read beyond a write pointer, where nothing is."""
+        """Read, up to the write pointer if a zoned device refuses to read beyond it."""
         try:
             return self._host.read(device.path, offset, length)
         except OSError as error:
@@ -301,7 +302,7 @@ class Contents:
 
 
 def _end(zone: Zone) -> int:
-    """Return the end of what a zone may hold."""
+    """Return the offset behind the last byte of a zone that may hold data."""
     return zone.start + (zone.size if _has_no_pointer(zone) else zone.allocated)
 
 
@@ -314,7 +315,7 @@ def _boot(fingerprint: str) -> str:
 
 
 def _same(recorded: str, now: str) -> bool:
-    """Whether a fingerprint still holds. Counters of writes compare within one boot."""
+    """Whether a fingerprint is still valid. Within one boot, write counts must be equal."""
     was, present = recorded.split(":"), now.split(":")
     if was[0] != _FORM or len(was) != len(present):
         return False
