@@ -24,7 +24,7 @@ class HungProcess:
 
 
 def note(host: Host, paths: Paths, error: Hung) -> None:
-    """Remember a hung process."""
+    """Record a hung process."""
     paths.runtime.mkdir(parents=True, exist_ok=True)
     write_atomic(_file(paths), dumps(HungProcess(host.boot_id(), error.pid, error.start)))
 
