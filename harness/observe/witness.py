@@ -1,4 +1,4 @@
-"""Count what the devices accepted: zoneblk's or QEMU's own counters on a rig, SMART on a drive.
+"""Bytes that devices accepted, by zoneblk's or QEMU's counters on a rig, or by a drive's SMART.
 
 All count independently of the kernel, so that F (submitted by the kernel) can be checked.
 """
@@ -25,7 +25,7 @@ _HINT = "boot the rig with this release: zonelab rig down; zonelab rig up"
 
 
 def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Return what these devices (kernel names) accepted so far, or None if nothing counts it.
+    """Return the bytes that these devices accepted so far, or None if nothing counts them.
 
     Raises:
         ToolFailed: the rig's witness does not answer, or not as expected.
@@ -67,7 +67,7 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
 def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     """Ask SMART, per namespace where the drive supports it, else per drive with all namespaces.
 
-    None unless every device is covered: part of a witness proves nothing.
+    None unless every device has a count, because counts of some devices prove nothing.
     """
 
     def written(disk: str) -> tuple[int | None, bool]:
@@ -116,7 +116,7 @@ def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _each(
     reports: Mapping[str, Mapping[str, Any]], count: Callable[[Mapping[str, Any]], int]
 ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-    """Return a count of each disk, and that each counts for itself."""
+    """Return the count of each disk, and the disks that each count covers: one."""
     return {disk: count(report) for disk, report in reports.items()}, {
         disk: (disk,) for disk in reports
     }
@@ -129,7 +129,7 @@ def _of_disks(
     quantum: int,
     written: Callable[[str], tuple[int | None, bool]],
 ) -> Witness | None:
-    """Ask each disk once; ``written`` returns its bytes, and whether they are its own alone."""
+    """Ask each disk once; ``written`` returns its bytes, and whether they are only its own."""
     accepted: dict[str, int] = {}
     covers: dict[str, tuple[str, ...]] = {}
     for name in names:
