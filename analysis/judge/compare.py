@@ -48,13 +48,13 @@ from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
-IMPORTED = "imported: others measured it, and zonelab knows the files alone; times get no verdict"
+IMPORTED = "imported: others measured it, and zonelab has only their files; times get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
 
-# Names of metrics in a sentence. A sweep has hundreds.
+# The most names of metrics in a sentence; a sweep has hundreds.
 _MOST_UNTIMED = 20
-# Kinds of devices whose times mean something.
+# Kinds of devices with meaningful times.
 _TIMED = frozenset({DeviceKind.HARDWARE, DeviceKind.MODELLED})
 
 
@@ -66,7 +66,7 @@ def watermark(pool: Pool) -> str:
 
 
 def times(campaigns: Iterable[CampaignData]) -> list[str]:
-    """Return what times on the devices of these campaigns are, unless all are hardware."""
+    """Return the warnings about times on devices of these campaigns; none on hardware."""
     several = list(campaigns)
     kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
     lines = [WATERMARK] if kinds - {DeviceKind.MODELLED, DeviceKind.IMPORTED} else []
@@ -84,11 +84,11 @@ class Comparison:
     Attributes:
         runs: the latest attempts that were compared.
         varying: the factors that distinguish strata.
-        skipped: value without any ok run → why.
-        absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
+        skipped: values of the contrasted factor without any ok run → why.
+        absent: the entries of ``skipped`` for which the baseline has ok runs.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
-        judge: the settings that gave the rows.
+        judge: the settings with which the rows were judged.
         judged: the rows before claims were marked, with their runs.
         asked: whether the user named the metrics, so that every one is shown.
     """
@@ -114,12 +114,12 @@ class Comparison:
 
     @property
     def shown(self) -> tuple[Row, ...]:
-        """The rows for people: without times where no device gives times."""
+        """The rows to show: without times if no device has meaningful times."""
         return tuple(row for row in self.rows if not self._is_untimed(row))
 
     @property
     def untimed(self) -> str:
-        """The sentence that stands for the rows of times that are left out; '' for none."""
+        """The sentence about rows of times that are left out; '' if there are none."""
         left_out = dict.fromkeys(row.metric for row in self.rows if self._is_untimed(row))
         if not left_out:
             return ""
@@ -202,7 +202,7 @@ def compare(
         against: the values to compare with the baseline; all others by default.
         where: only runs with these values of factors.
         different_code: give verdicts although different code produced the runs.
-        may_differ: beginnings of recorded keys whose difference is no obstacle.
+        may_differ: beginnings of recorded keys; differences in these keys do not block a verdict.
         slower: campaigns of the study on modelled drives with twice the dilation.
 
     Raises:
@@ -218,7 +218,7 @@ def compare(
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
     measured = frozenset(keys)
     claimed = [claim.metric for claim in pool.first.plan.claims]
-    # All runs set the floor, so that it does not depend on the view.
+    # The floor comes from all runs, so it does not depend on the selected ones.
     floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
     judge = Judge(
         pool, contrast, floors, noise_floor, different_code, tuple(may_differ), tuple(slower)
@@ -302,7 +302,7 @@ def _phases(runs: Iterable[RunRecord]) -> set[str]:
 
 
 def _also(row: Row, others: Sequence[str]) -> Row:
-    """Name the metrics that are the same number."""
+    """Return a note that names the metrics with the same number."""
     note = f"the same number: {', '.join(others)}"
     return dataclasses.replace(row, notes=(*row.notes, note)) if others else row
 

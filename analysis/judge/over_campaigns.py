@@ -31,7 +31,7 @@ def compare_over(whole: Comparison) -> Comparison:
     """Pool the ratios of a comparison within each campaign with random effects over campaigns.
 
     Raises:
-        UsageError: there is one campaign only, or campaigns are the contrast.
+        UsageError: there is only one campaign, or campaigns are the contrast.
     """
     pool, contrast = whole.pool, whole.contrast
     if not pool.several or contrast == "campaign":
@@ -45,7 +45,7 @@ def compare_over(whole: Comparison) -> Comparison:
 
 
 class _Pooled(NamedTuple):
-    """A row over all campaigns, with what it compares in each."""
+    """A row over all campaigns, with the comparisons in each."""
 
     keys: frozenset[Key]
     row: Row
@@ -178,13 +178,13 @@ def _disagreement(rows: Mapping[str, Row], speeds: Mapping[str, float]) -> str:
 
 
 def _victories(shown: Sequence[_Pooled], judge: Judge) -> list[Row]:
-    """Return the rows; claims that every campaign declared get words of victory after Holm."""
+    """Return the rows; claims of every campaign's study get better or worse after Holm."""
     declared = _declared(judge)
     return [victory(one.row, declared.get(one.keys)) for one in shown]
 
 
 def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
-    """Return what the claims compare in all campaigns, whatever is shown, with adjusted p values.
+    """Return every comparison that claims declare, shown or not, with its adjusted p value.
 
     A claim without a test counts in the family with p = 1.
     """
