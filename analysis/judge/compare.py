@@ -67,11 +67,11 @@ def watermark(pool: Pool) -> str:
 
 def times(campaigns: Iterable[CampaignData]) -> list[str]:
     """Return the warnings about times on devices of these campaigns; none on hardware."""
-    several = list(campaigns)
-    kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
+    found = list(campaigns)
+    kinds = {kind for campaign in found for kind in campaign.kinds} - {DeviceKind.HARDWARE}
     lines = [WATERMARK] if kinds - {DeviceKind.MODELLED, DeviceKind.IMPORTED} else []
     if DeviceKind.MODELLED in kinds:
-        lines.append(modelled.label(several))
+        lines.append(modelled.label(found))
     if DeviceKind.IMPORTED in kinds:
         lines.append(IMPORTED)
     return lines

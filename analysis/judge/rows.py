@@ -34,7 +34,7 @@ class Row:
     Attributes:
         stratum: values of the other factors; empty if none varies.
         steady: the labels of the phase on both sides; empty if the metric belongs to no measured
-        phase.
+            phase.
         floor: the relative difference that a verdict must exceed.
         shown: both sides' values if they are not means over runs: percentiles come from merged
             histograms.

@@ -13,7 +13,7 @@ from harness.store import packed
 
 # More points make the page larger but no more precise.
 _MOST_POINTS = 300
-_OPERATIONS, _LATENCY = "operations", "latency_"  # a column of a program's series, and prefix
+_OPERATIONS, _LATENCY = "operations", "latency_"  # column of a program's series; prefix of columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
 def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return operations per second over time, one series per phase.
 
-    A rate is over the time since the row before: on levels with their own file system db_bench
-    prints no line in a stall. The first row has no interval and is left out.
+    A rate is over the time since the last row, because db_bench can print no row in a stall on
+    levels with their own file system. The first row has no interval and is left out.
     """
     found = []
     for phase in run.result.phases:
@@ -64,7 +64,7 @@ def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
 
 
 def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
-    """Return ``run.seconds`` of each time, without a look at the device for each."""
+    """Return ``run.seconds`` of each time, but look up the device only once."""
     second = run.seconds(1.0)
     return times if second == 1.0 else [t * second for t in times]
 
@@ -72,9 +72,9 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     """Read a numeric CSV as (header, rows); both are empty without the file.
 
-    Incomplete lines are left out: a last line without a newline, whose number can be cut, and lines
-    with an empty cell. An interval without operations is complete: its latencies are empty in the
-    file, and NaN here.
+    Incomplete lines are left out: lines with an empty cell, and a last line without a newline,
+    whose number can be cut. But an interval without operations is complete: its latencies are empty
+    in the file, and NaN here.
 
     Raises:
         RunFailed: a cell is not a number.

@@ -162,8 +162,8 @@ class Execution:
 
         Raises:
             GuardRefused: it is another drive, or a namespace to be deleted is in use.
-            Refused: the firmware refuses a step; earlier steps stay done and recorded. ToolFailed:
-            the drive did not create what was requested.
+            Refused: the firmware refuses a step; earlier steps stay done and recorded.
+            ToolFailed: the drive did not create what was requested.
         """
         for index in range(len(progress.steps)):
             if progress.steps[index].done:

@@ -84,9 +84,10 @@ def execute_plan(
     Raises:
         UsageError: the plan has no such host or run.
         ConfigError: the plan names an unknown level, or belongs to another campaign.
-        GuardRefused: a device must not be used; the runs that are complete are kept. HostError:
-        another run is active, or the disk is full. Interrupted: SIGINT, SIGTERM or SIGHUP; the host
-        was restored. Hung: a process cannot be killed; the claim is kept.
+        GuardRefused: a device must not be used; the runs that are complete are kept.
+        HostError: another run is active, or the disk is full.
+        Interrupted: SIGINT, SIGTERM or SIGHUP; the host was restored.
+        Hung: a process cannot be killed; the claim is kept.
     """
     runs = selected(plan, request.host_name, request.only, levels)
     paths, stop = request.paths, Stop()

@@ -73,9 +73,9 @@ class Measurement:
 
         Raises:
             Infeasible: the fresh level is too small for the wanted utilisation, or a setting that
-            costs capacity leaves too little of it. TimedOut: a phase or the run exceeded its time
-            limit. ZonelabError: a program failed. With several tenants, the run becomes invalid
-            instead.
+                costs capacity leaves too little of it.
+            TimedOut: a phase or the run exceeded its time limit.
+            ZonelabError: a program failed. With several tenants, the run becomes invalid instead.
         """
         self._context.cgroups.limit_memory(self._spec.memory_limit)
         with cleaned(self._sampler.close, although_hung=True):

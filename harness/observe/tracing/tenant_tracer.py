@@ -25,7 +25,7 @@ class TenantTracer:
         source: counts the commands.
         reports: functions that return the zones, by kernel name of the zoned namespace.
         metadata_zones: number of the level's metadata zones, by the same name; 0 if tenants share a
-        namespace.
+            namespace.
         began: start of the run, CLOCK_MONOTONIC.
     """
 
