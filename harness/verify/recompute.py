@@ -47,7 +47,7 @@ def problems(paths: CampaignPaths) -> list[str]:
 
 
 def of_run(folder: Path) -> list[str]:
-    """Return the problems of one run; none if its records are unreadable (others report that)."""
+    """Return the problems of one run. Other checks report unreadable records."""
     return [*_of_run(folder)]
 
 
@@ -111,7 +111,7 @@ def numbers(
 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     observed = judged.load_observed(folder)
-    if observed is not None and not observed.rules:  # the runner could not judge its files either
+    if observed is not None and not observed.rules:  # the runner could not read the files either
         yield from judged.differences(folder, spec, result, [])
         return
     found: dict[str, RecomputedNumbers] = {}
@@ -157,7 +157,7 @@ def _of_tenant(
 
 
 def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Leave out what the phases of a tenant count for all tenants of a namespace."""
+    """Leave out metrics of a tenant's phases that count all tenants of a namespace."""
     return {
         key: metric
         for key, metric in metrics.items()
@@ -200,7 +200,7 @@ def _judged(
     observed: ObservedRun | None,
     found: Mapping[str, RecomputedNumbers],
 ) -> list[JudgedTenant]:
-    """Return the tenants as the rules judge them; [] where their inputs are not stored."""
+    """Return the tenants as the rules judge them; [] if the inputs are not stored."""
     if any(name not in LEVELS for name in spec.levels):
         return []
     all_, manifest = tenants_of(spec), result.manifest.get("level") or {}
@@ -264,7 +264,7 @@ def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
 def _of_plain_run(
     folder: Path, spec: RunSpec, result: Result, stored: StoredTenant
 ) -> Iterator[str]:
-    """Compare what only a run without tenants stores."""
+    """Compare the numbers that only a run without tenants stores."""
     if result.utilisation is not None:
         yield from stored_numbers.utilisation(result.utilisation, stored, spec.device.capacity)
     counters = [snapshot.counters for snapshot in stored.snapshots]
