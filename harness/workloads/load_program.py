@@ -242,7 +242,7 @@ class LoadProgram(ABC):
         """Refuse phases of a workload that do not fit together (ConfigError)."""
 
     def payload(self, work: Any, key_size: int, value_size: int) -> float:  # noqa: ARG002
-        """Return the average user bytes of an operation, for phases that count by free space."""
+        """Return an operation's mean user bytes, for phases whose length depends on free space."""
         return float(key_size + value_size)
 
     def growth(self, work: Any) -> float:  # noqa: ARG002
