@@ -47,8 +47,8 @@ def measure(groups: Sequence[Sequence[Mapping[str, float]]]) -> CellSpread | Non
 
     A cell is block → value; cells with too few runs are left out. In each group of m cells, logs
     are centred in the blocks that all cells have. Twice the variance of the cell means has m - 1
-    degrees of freedom, with which groups are pooled (one-way random-effects analysis of variance
-    with blocks, Searle 1971).
+    degrees of freedom, with which groups are pooled. This is a one-way random-effects analysis of
+    variance with blocks (Searle 1971).
     """
     variance = runs = 0.0
     df = runs_df = 0

@@ -3,7 +3,7 @@
 A point is on the plateau if its true value is at least ``SHARE`` of the peak's. Each point is
 compared with the peak by a t on logs over the repetitions. The largest of several noisy values is
 too large, so the other repetitions decide at which x a repetition's peak is. The knee has two
-bounds. For each, points are tested in order up to the first failure, so the level of the test holds
+bounds. For each, points are tested in order up to the first failure. So the level of the test holds
 without a correction (fixed sequence, Maurer et al. 1995).
 """
 

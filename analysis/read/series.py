@@ -48,8 +48,8 @@ def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
 def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return operations per second over time, one series per phase.
 
-    A rate is over the time since the last row, because db_bench can print no row in a stall on
-    levels with their own file system. The first row has no interval and is left out.
+    A rate is over the time since the last row. In a stall, db_bench can print no row on levels with
+    their own file system. The first row has no interval and is left out.
     """
     found = []
     for phase in run.result.phases:

@@ -1,7 +1,7 @@
 """fio's options for jobs of the model's job language: each client is a section of one fio.
 
-The label comes first: zone n of a job is zone n + 1 of the device, and byte 0 of its conventional
-namespace is the first byte of the region.
+The label comes first, so zone n of a job is zone n + 1 of the device. Byte 0 of a job's
+conventional namespace is the first byte of the region.
 """
 
 from __future__ import annotations
