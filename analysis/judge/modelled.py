@@ -82,14 +82,14 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         return None
     if kinds != {DeviceKind.MODELLED}:
         return NoVerdict(Verdict.NOT_A_RESULT)
-    for judged in (_core, _punctual):
+    for judged in (_core, _late_requests):
         for side in (base, level):
             if found := judged(side, key):
                 return found
     if not slower:
         return NoVerdict(Verdict.NOT_A_RESULT, "no campaign at twice the dilation (--slower)")
     for side in (base, level):
-        if found := _bound(side, key, slower):
+        if found := _processor_bound(side, key, slower):
             return found
     return None
 
@@ -117,7 +117,7 @@ def _models(runs: Iterable[RunRecord]) -> list[str]:
     return sorted({drive.model for drive in drives if drive.kind is DeviceKind.MODELLED})
 
 
-def _punctual(side: Side, key: str) -> NoVerdict | None:
+def _late_requests(side: Side, key: str) -> NoVerdict | None:
     extreme = _PERCENTILE.search(key) is not None
     name = "on_time_share" if extreme else "late_share"
     shares = [run.value(f"{phase}.{name}") for run in side.ok for phase in _phases(run, key)]
@@ -145,13 +145,13 @@ def _phases(run: RunRecord, key: str) -> list[str]:
     ]
 
 
-def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
+def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
     """Return a refusal unless runs at twice the dilation have the same speed in model time.
 
     Single runs differ by chance, too, so the geometric mean over all pairs of runs decides. Runs of
     identical cells (twins) count as further repetitions, which reduce the effect of chance.
     """
-    pairs = [(run, other) for run in side.once(_alike) if (other := _at_twice(run, slower))]
+    pairs = [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
     if not pairs:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
     for phase in _phases(pairs[0][0], key):
@@ -167,7 +167,7 @@ def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | 
     return None
 
 
-def _alike(side: Side) -> list[RunRecord]:
+def _with_twins(side: Side) -> list[RunRecord]:
     """Return the ok runs of a side, and those of cells that are identical to its cells."""
     own = {run.cell for run in side.ok}
     groups = [cells for cells in noise.identical_cells(side.pool.latest) if own & cells.keys()]

@@ -40,7 +40,7 @@ def compare_over(whole: Comparison) -> Comparison:
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    rows = _victories(_over(whole.judge, whole.baseline, whole.judged), whole.judge)
+    rows = _victories(_pool_rows(whole.judge, whole.baseline, whole.judged), whole.judge)
     return dataclasses.replace(whole, rows=tuple(rows))
 
 
@@ -51,7 +51,7 @@ class _Pooled(NamedTuple):
     row: Row
 
 
-def _over(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
+def _pool_rows(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
     """Pool rows with one baseline that differ only in the campaign."""
     pool = judge.pool
     speeds = timing.speeds(pool, judge.contrast, baseline)
@@ -191,7 +191,7 @@ def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
     claims: dict[frozenset[Key], Claim] = {}
     p_values: dict[frozenset[Key] | str, float] = {}
     for claim in _common(judge.pool) if judge.contrast == judge.pool.first.plan.contrast else []:
-        found = _over(judge, claim.baseline, rows_of(judge, claim))
+        found = _pool_rows(judge, claim.baseline, rows_of(judge, claim))
         for keys, row in found:
             claims[keys] = claim
             if row.verdict is not Verdict.NOT_A_RESULT:

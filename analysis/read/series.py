@@ -89,12 +89,12 @@ def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
     if not text:
         return [], []
     try:
-        return _regular(text) or _any(text)
+        return _read_regular(text) or _read_irregular(text)
     except ValueError:
         raise corrupt(f"{path.parent.parent.name}/series/{path.name} is not numeric") from None
 
 
-def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
+def _read_regular(text: str) -> tuple[list[str], list[list[float]]] | None:
     """Read a file with only complete lines, in a fifth of the time; None for other files.
 
     Raises:
@@ -113,7 +113,7 @@ def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
     return head.split(","), [values[i :: commas + 1] for i in range(commas + 1)]
 
 
-def _any(text: str) -> tuple[list[str], list[list[float]]]:
+def _read_irregular(text: str) -> tuple[list[str], list[list[float]]]:
     complete = text[: text.rfind("\n") + 1]
     header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
     latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]

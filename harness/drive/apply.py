@@ -168,15 +168,15 @@ class Execution:
         for index in range(len(progress.steps)):
             if progress.steps[index].done:
                 continue
-            drive = self._look(progress.layout)
-            progress = self._do(progress, index, drive)
+            drive = self._read_drive(progress.layout)
+            progress = self._carry_out(progress, index, drive)
         nvme_cli.rescan(self.device)
         self._wait_for_nodes(progress)
-        drive = self._look(progress.layout)
+        drive = self._read_drive(progress.layout)
         _check(drive, progress)
         return drive
 
-    def _look(self, layout: Layout) -> Drive:
+    def _read_drive(self, layout: Layout) -> Drive:
         drive = survey.read(self.host, self.device)
         if drive.controller.serial != layout.serial:
             raise GuardRefused(
@@ -186,23 +186,23 @@ class Execution:
             )
         return drive
 
-    def _do(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
+    def _carry_out(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
         """Carry out a step, unless the drive already did it before a kill."""
         step = progress.steps[index]
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
         if step.act is Act.CREATE and step.begun:
-            step = self._found(step, drive, progress.layout)
+            step = self._find_created(step, drive, progress.layout)
         elif not step.begun:
             step = replace(step, begun=True, before=existing if step.act is Act.CREATE else ())
-            progress = self._note(progress, index, step)
+            progress = self._store(progress, index, step)
         if not step.done and not _is_done(step, drive):
             step = self._command(step, drive, progress.layout)
         else:
             self.say(f"{step.act} {step.role or step.nsid}: already done")
-        progress = self._note(progress, index, replace(step, done=True))
+        progress = self._store(progress, index, replace(step, done=True))
         if step.act is Act.CREATE:  # the next step attaches it and needs its number
             after = progress.steps[index + 1]
-            progress = self._note(progress, index + 1, replace(after, nsid=step.nsid))
+            progress = self._store(progress, index + 1, replace(after, nsid=step.nsid))
         return progress
 
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
@@ -239,10 +239,10 @@ class Execution:
             for device in held:
                 looks.require_as_seen(device)
             for consent in consents:
-                self.journal.append(self._use_of(consent))
+                self.journal.append(self._erase_entry(consent))
             nvme_cli.delete(self.device, nsid)
 
-    def _use_of(self, consent: Consent) -> JournalEntry:
+    def _erase_entry(self, consent: Consent) -> JournalEntry:
         return JournalEntry(
             event=JournalEvent.ERASE,
             identity=consent.identity,
@@ -257,7 +257,7 @@ class Execution:
             consent=consent.digest,
         )
 
-    def _found(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
+    def _find_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         """Find the namespace that this step created just before a kill, by its size."""
         planned = _planned(layout, step)
         new = [space for space in drive.namespaces if space.nsid not in step.before]
@@ -266,7 +266,7 @@ class Execution:
         ]
         return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
 
-    def _note(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
+    def _store(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])
         progress = replace(progress, steps=steps)
         self.state.mkdir(parents=True, exist_ok=True)

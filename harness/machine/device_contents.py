@@ -48,7 +48,7 @@ class Contents:
         It is for devices that ``are_ours`` did not prove to be zonelab's.
         """
         try:
-            return [*self._foreign(device)]
+            return [*self._foreign_reasons(device)]
         except OSError as error:
             why = error.strerror or error
             return [
@@ -135,10 +135,10 @@ class Contents:
         if last is None:
             return False
         now = self.fingerprint(device)
-        if last.fingerprint is not None and _same(last.fingerprint, now):
+        if last.fingerprint is not None and _still_valid(last.fingerprint, now):
             # Unchanged since a clean end or since the claim. Within one boot, the kernel counted
             # every write.
-            if _boot(last.fingerprint) == _boot(now) or not self._plain(device):
+            if _boot(last.fingerprint) == _boot(now) or not self._writable_in_place(device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
         ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
@@ -162,18 +162,18 @@ class Contents:
 
         A label does not show such writes. Zones with a write pointer cannot be written in place.
         """
-        return boot_id != self._host.boot_id() and bool(self._plain(device))
+        return boot_id != self._host.boot_id() and bool(self._writable_in_place(device))
 
     def plain_bytes(self, device: Device) -> int:
         """Return how many bytes of a device can be written in place."""
-        return sum(length for _, length in self._plain(device))
+        return sum(length for _, length in self._writable_in_place(device))
 
     def whole(self, device: Device) -> str:
         """Return a digest of every byte that can be written in place; '' if there are none.
 
         The digest of an earlier read is used until the fingerprint changes.
         """
-        ranges, fingerprint = self._plain(device), self.fingerprint(device)
+        ranges, fingerprint = self._writable_in_place(device), self.fingerprint(device)
         if not ranges:
             return ""
         known, digest = self._wholes.get(device.identity.key, ("", ""))
@@ -184,7 +184,7 @@ class Contents:
             self._wholes[device.identity.key] = (fingerprint, digest)
         return digest
 
-    def _plain(self, device: Device) -> list[Range]:
+    def _writable_in_place(self, device: Device) -> list[Range]:
         """Return the parts that can be written in place: a device, or its conventional zones."""
         if not device.zoned:
             return [(0, device.size)]
@@ -208,10 +208,10 @@ class Contents:
         text = self.consent(device)
         return f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
 
-    def _foreign(self, device: Device) -> Iterator[Reason]:
+    def _foreign_reasons(self, device: Device) -> Iterator[Reason]:
         found = self.signatures(device)
         if found:
-            yield self._carries(device, found)
+            yield self._signature_reason(device, found)
             return
         if not device.zoned:
             if not self._is_blank(device, [(0, device.size)]):
@@ -232,7 +232,7 @@ class Contents:
             )
             return
         # No zone report shows whether a zone without a write pointer holds data.
-        plain = self._plain(device)
+        plain = self._writable_in_place(device)
         if plain and not self._is_blank(device, plain):
             yield Reason(
                 "not-blank",
@@ -240,7 +240,7 @@ class Contents:
                 self._hint(device),
             )
 
-    def _carries(self, device: Device, found: list[Signature]) -> Reason:
+    def _signature_reason(self, device: Device, found: list[Signature]) -> Reason:
         first, last = found[0], self._journal.last(device.identity.key)
         label = f" labelled {first.label!r}" if first.label else ""
         carries = f"{device.path} carries {first.kind}{label}"
@@ -314,7 +314,7 @@ def _boot(fingerprint: str) -> str:
     return fingerprint.split(":")[2]
 
 
-def _same(recorded: str, now: str) -> bool:
+def _still_valid(recorded: str, now: str) -> bool:
     """Whether a fingerprint is still valid. Within one boot, write counts must be equal."""
     was, present = recorded.split(":"), now.split(":")
     if was[0] != _FORM or len(was) != len(present):

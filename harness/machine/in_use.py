@@ -18,7 +18,7 @@ from harness.store.spec import Device, Reason
 from harness.tools.kernel import unescape
 
 # A short-lived reader, such as smartctl, closes the device within these checks.
-_LOOKS = 5
+_CHECKS = 5
 _PAUSE_SECONDS = 1.0
 
 
@@ -29,23 +29,26 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
     """
     name = Path(device.path).name
     asleep = suspended(host.sysfs, name)
-    refusals = [asleep] if asleep else [*_standing(host, device)]
+    refusals = [asleep] if asleep else [*_listed_uses(host, device)]
     behind = host.sysfs.exported(name)
     if behind and not refusals:
         drive = host.device(str(host.sysfs.dev / behind))
-        refusals = [*_standing(host, drive, exported_as=name), *_opened(host, drive, held=False)]
+        refusals = [
+            *_listed_uses(host, drive, exported_as=name),
+            *_open_uses(host, drive, held=False),
+        ]
     if refusals:
         return refusals
-    for look in range(_LOOKS):
+    for look in range(_CHECKS):
         if look:
             host.pause(_PAUSE_SECONDS)
-        refusals = [*_opened(host, device, held=held)]
+        refusals = [*_open_uses(host, device, held=held)]
         if not refusals:
             break
     return refusals
 
 
-def _standing(host: Host, device: Device, exported_as: str = "") -> Iterator[Reason]:
+def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[Reason]:
     """Yield the uses that the kernel's files list.
 
     ``exported_as``: a namespace of this machine that the NVMe target provides from the device.
@@ -123,7 +126,7 @@ def _reserved(host: Host, device: Device) -> Iterator[Reason]:
         )
 
 
-def _opened(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
+def _open_uses(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
     """Yield why a program may write to the device now."""
     if not held and host.is_busy(device.path):
         yield Reason(

@@ -32,8 +32,10 @@ def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | Non
     """
     reports = _reports(sysfs, names)
     if reports:
-        read, _ = _each(reports, zoneblk.read)
-        return Witness("zoneblk write and append bytes", 0, *_each(reports, zoneblk.accepted), read)
+        read, _ = _counts_by_disk(reports, zoneblk.read)
+        return Witness(
+            "zoneblk write and append bytes", 0, *_counts_by_disk(reports, zoneblk.accepted), read
+        )
     address = _ADDRESS.search(command_line)
     if address is not None:
         return of_rig(_ask(address["host"], int(address["port"])), sysfs, names)
@@ -87,7 +89,7 @@ def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     reports = _reports(sysfs, names)
     if reports:
         models = " + ".join(sorted({report["model"] for report in reports.values()}))
-        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_each(reports, zoneblk.media))
+        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_counts_by_disk(reports, zoneblk.media))
 
     def written(disk: str) -> tuple[int | None, bool]:
         count = nvme_ioctl.media_written(disk, sysfs.dev)
@@ -113,7 +115,7 @@ def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return reports if len(reports) == len(disks) else {}
 
 
-def _each(
+def _counts_by_disk(
     reports: Mapping[str, Mapping[str, Any]], count: Callable[[Mapping[str, Any]], int]
 ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
     """Return the count of each disk, and the disks that each count covers: one."""

@@ -221,7 +221,7 @@ def program_to_kernel(
         exact(name, KERNEL, counts.written, written),
         exact(f"{name} reads", f"{KERNEL} reads", counts.read, read),
     ]
-    asked = _asked(before, after)
+    asked = _requests_between(before, after)
     if asked is not None:
         found += [
             _merged((f"{name} {way} commands", f"{KERNEL} {way} requests"), *numbers)
@@ -243,7 +243,7 @@ def commands_to_driver(
     name: str, counts: BareCounts, before: Snapshot, after: Snapshot
 ) -> list[Closure]:
     """Compare requests of the kernel, and resets of a program, with the commands to the driver."""
-    seen, asked = traced(before, after), _asked(before, after)
+    seen, asked = traced(before, after), _requests_between(before, after)
     if seen is None or not seen.complete:
         return []  # a rule reports a missing tracer
     found = []
@@ -276,7 +276,7 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     ]
 
 
-def _asked(before: Snapshot, after: Snapshot) -> Requests | None:
+def _requests_between(before: Snapshot, after: Snapshot) -> Requests | None:
     """Return the requests to the devices of a level between two barriers; null in old records."""
     pairs = [(before.requests.get(disk), after.requests.get(disk)) for disk in after.used]
     if any(None in pair for pair in pairs):

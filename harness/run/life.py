@@ -198,7 +198,7 @@ class Life:
                 if tenant.spec.stack not in ups:
                     ups[tenant.spec.stack] = stack.enter_context(self._level_up(tenant))
             self._claim.formatted()
-            stack.enter_context(quiet(self._bare(ups)))
+            stack.enter_context(quiet(self._bare_devices(ups)))
             if spec.tenants:
                 # Tracing starts after formatting, which resets all zones of a namespace at once.
                 # The tracer would count such a reset for all tenants together. It first reads the
@@ -229,7 +229,7 @@ class Life:
                 if tenant.owns_file_system:
                     tenant.findings = tenant.level.check(tenant.running.up)
 
-    def _bare(self, ups: Mapping[str, LevelUp]) -> list[str]:
+    def _bare_devices(self, ups: Mapping[str, LevelUp]) -> list[str]:
         """Return the devices that are measured without a level on them."""
         stacks = {one.spec.stack for one in self._tenants if not one.level.takes_database}
         return [device.path for stack in sorted(stacks) for device in ups[stack].devices]

@@ -99,7 +99,7 @@ def run(
         out, err = child.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
         end(child)
-        raise _late(args, timeout) from None
+        raise _timed_out(args, timeout) from None
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
@@ -139,7 +139,7 @@ def stream(
         stdout, _ = child.communicate(timeout=max(begin + timeout - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
         end(child)
-        raise _late(args, timeout) from None
+        raise _timed_out(args, timeout) from None
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
@@ -270,7 +270,7 @@ def _not_installed(program: str) -> HostError:
     )
 
 
-def _late(args: Sequence[str], timeout: float | None) -> TimedOut:
+def _timed_out(args: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
 
 

@@ -69,7 +69,7 @@ def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
 
 
 def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
-    """An attempt has a number one above the last one, which is kept."""
+    """Check that no attempt of a run is missing before a later one."""
     attempts: dict[str, set[str]] = {}
     for folder in rundir.completed(paths.runs(host.host)):
         try:

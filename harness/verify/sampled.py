@@ -143,9 +143,9 @@ def differences(
         for tenant in tenants:
             lines = _of_tenant(disks, tenant, phases[tenant.name], result)
             yield from (f"{DISKSTATS}: {text}" for text in lines)
-            yield from _others(folder, disks, tenant, gap)
+            yield from _other_series(folder, disks, tenant, gap)
         for name in ("system", "media"):
-            yield from _together(folder, disks, f"series/{name}.csv", gap)
+            yield from _check_times(folder, disks, f"series/{name}.csv", gap)
     except (ValueError, KeyError) as error:
         yield f"series/: a sampled series is damaged: {error}"
 
@@ -288,15 +288,15 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
 
 
-def _others(
+def _other_series(
     folder: Path, disks: SeriesTable, tenant: SampledTenant, gap: float | None
 ) -> Iterator[str]:
     """Compare the series of a level, and those of its zones."""
     for name in OTHERS:
-        yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv", gap)
+        yield from _check_times(folder, disks, f"series/{prefixed(tenant.name, name)}.csv", gap)
 
 
-def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:
+def _check_times(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:
     """Check that a series is sampled only at times of diskstats, and at the first of them."""
     table = read(folder, file)
     if table is None:
@@ -311,10 +311,10 @@ def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) ->
     if any(late <= early for early, late in pairwise(table.times)):
         yield f"{file}: its times do not grow"
     elif gap is not None:
-        yield from (f"{file}: {text}" for text in _holes(table, disks, gap))
+        yield from (f"{file}: {text}" for text in _gaps(table, disks, gap))
 
 
-def _holes(table: SeriesTable, disks: SeriesTable, gap: float) -> Iterator[str]:
+def _gaps(table: SeriesTable, disks: SeriesTable, gap: float) -> Iterator[str]:
     """Find gaps: a sample that is due is taken at the next time of diskstats."""
     for early, late in pairwise([*table.times, float("inf")]):
         due = [t for t in disks.times if early + gap + EDGE <= t < late - EDGE]

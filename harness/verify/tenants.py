@@ -51,7 +51,7 @@ class MeasuredTenant:
 
     @property
     def facts(self) -> PhaseFacts | None:
-        """Its measured phase; null if the phase did not end regularly."""
+        """Its measured phase; null without a barrier after it."""
         facts = self.stored.facts if self.stored else ()
         return next((one for one in facts if one.measured), None)
 

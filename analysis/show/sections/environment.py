@@ -18,11 +18,11 @@ def section(data: ReportData) -> Section:
     recorded = Grid("recorded", header, rows, folded=title, method="comparability")
     hosts = Grid("environment", *data.tables["environment"])
     drives = modelled.drives_of(data.comparison.pool.campaigns)
-    taken = [Paragraph(_taken_off(drive)) for drive in drives]
+    taken = [Paragraph(_overhead_sentence(drive)) for drive in drives]
     return Section("environment", "Environment", [hosts, *taken, recorded])
 
 
-def _taken_off(drive: RecordedDrive) -> str:
+def _overhead_sentence(drive: RecordedDrive) -> str:
     """Return a sentence on the time that a drive's server subtracts, and the remaining error."""
     name = f"{drive.model} (k = {drive.dilation})"
     if not drive.overhead_us:

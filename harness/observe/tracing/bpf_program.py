@@ -69,15 +69,15 @@ def program(devices: Sequence[WatchedDevice]) -> str:
     completion = _REQUEST
     if nvme:
         parts += [_NVME_SENT] * 2
-        completion += _NVME % _which(nvme, "($head >> 32) == {0.nsid} && ")
+        completion += _NVME % _select_device(nvme, "($head >> 32) == {0.nsid} && ")
     if other:
         parts += [_BLOCK_SENT] * 2
-        completion += _BLOCK % {"which": _which(other, ""), "operations": _operations()}
+        completion += _BLOCK % {"which": _select_device(other, ""), "operations": _operations()}
     parts += [completion + once + _COUNT for once in (_FIRST_COPY, _SECOND_COPY)]
     return "\n".join([*parts, _SNAPSHOT])
 
 
-def _which(devices: Sequence[tuple[int, WatchedDevice]], first: str) -> str:
+def _select_device(devices: Sequence[tuple[int, WatchedDevice]], first: str) -> str:
     """Return the statements that set the number and geometry of the request's device.
 
     ``first`` is a test that is cheaper than comparing names.
