@@ -16,7 +16,7 @@ import numpy as np
 from analysis.judge import stats
 from analysis.judge.stats import Estimate
 
-_PAIR = 2  # cells that at least make a difference
+_PAIR = 2  # a difference needs at least these cells
 
 
 class CellSpread(NamedTuple):

@@ -237,7 +237,7 @@ def compare(
     judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
     order = {key: index for index, key in enumerate(keys)}
     judged.sort(key=lambda keyed: order[keyed.row.metric])
-    rows = [_same_number_note(row, one[row.metric]) for row in family.mark(judge, judged)]
+    rows = [_with_same_numbers(row, one[row.metric]) for row in family.mark(judge, judged)]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
     absent = {
@@ -301,8 +301,8 @@ def _phases(runs: Iterable[RunRecord]) -> set[str]:
     return {phase.name for run in runs for phase in run.spec.phases}
 
 
-def _same_number_note(row: Row, others: Sequence[str]) -> Row:
-    """Return a note that names the metrics with the same number."""
+def _with_same_numbers(row: Row, others: Sequence[str]) -> Row:
+    """Return the row with a note that names the metrics with the same number."""
     note = f"the same number: {', '.join(others)}"
     return dataclasses.replace(row, notes=(*row.notes, note)) if others else row
 

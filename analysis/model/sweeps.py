@@ -67,7 +67,8 @@ def sweep(
 
     Raises:
         ConfigError: no sweep is for the model, it has no stack for a scheduler, or it refuses a
-            command. HostError, ToolFailed: the program ``zonemodel`` is missing or failed.
+            command.
+        HostError, ToolFailed: the program ``zonemodel`` is missing or failed.
     """
     kinds = {True: model.zones is not None, False: model.ftl is not None}
     every = [point for one in work.sweeps if kinds[one.zoned] for point in fio_phases.points(one)]

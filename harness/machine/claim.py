@@ -124,8 +124,8 @@ class DeviceClaim:
         If the block did not call ``clear``, nothing is cleared: data of others may still be there.
         The claim stays if a device is still in use (taking the level down failed) or a process
         hangs on it. It also stays if a device's identity differs from the plan. The next start can
-        then finish the work. If a device went away during the run, its claim stays; the others are
-        released.
+        then finish the work. If a device went away during the run, its claim and the conventional
+        device's claim stay.
         """
         self._claim()
         try:

@@ -23,7 +23,7 @@ class NativeClaim:
         self._drives = [NativeDrive(device) for device in devices]
 
     def require_allowed(self) -> None:
-        """Raise GuardRefused if a drive's path holds a file that is no modelled drive."""
+        """Raise GuardRefused if a drive's path holds a file that is not a modelled drive."""
         for drive in self._drives:
             if not drive.is_ours():
                 raise GuardRefused(

@@ -13,8 +13,8 @@ Read = Callable[[int, int], bytes]  # offset, length -> bytes (short at the end 
 
 KIB = 1024
 MIB = 1024 * KIB
-HEAD = 4 * MIB  # has every signature at the start; VMFS's is at 2 MiB
-TAIL = 2 * MIB  # has every signature at the end; Promise's RAID begins 1.5 MiB before it
+HEAD = 4 * MIB  # contains every signature at the start; VMFS's is at 2 MiB
+TAIL = 2 * MIB  # contains every signature at the end; Promise's RAID begins 1.5 MiB before it
 _ANYWHERE = 64 * KIB
 _SAMPLE = 4 * KIB
 _MOST_SAMPLES = 4096
