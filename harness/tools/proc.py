@@ -232,7 +232,7 @@ def require_end(child: subprocess.Popen[Any]) -> None:
     stacks = kernel_stack.stacks(child.pid)
     raise Hung(
         f"{kernel_stack.name(child.pid)} (pid {child.pid}) does not end after SIGKILL: it waits in "
-        f"the kernel ({kernel_stack.waits(stacks) or 'where is unknown'})",
+        f"the kernel ({kernel_stack.waits(stacks) or 'unknown function'})",
         stacks=stacks,
         pid=child.pid,
         start=kernel_stack.start(child.pid),
