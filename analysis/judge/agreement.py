@@ -25,5 +25,5 @@ class Agreement(StrEnum):
 
 
 def tally(found: Iterable[Agreement]) -> str:
-    """Return how many there are of each, the most frequent first: ``8 agrees, 2 not shown``."""
+    """Return the number of each word, the most frequent first: ``8 agrees, 2 not shown``."""
     return ", ".join(f"{count} {one.value}" for one, count in Counter(found).most_common())

@@ -1,6 +1,7 @@
-"""The part of a difference that comes from the cell and not from the level.
+"""The part of a difference that is due to the cell and not to the level.
 
-Layout, boot and placement differ between cells. Identical cells (A/A) measure how much.
+Layout, boot and placement differ between cells. Identical cells (A/A) show how much results then
+differ.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import numpy as np
 from analysis.judge import stats
 from analysis.judge.stats import Estimate
 
-_PAIR = 2  # the fewest cells with a difference
+_PAIR = 2  # a difference needs at least these cells
 
 
 class CellSpread(NamedTuple):
     """The variance of the log ratio of two identical cells.
 
-    ``runs`` is its part that comes from runs, with ``runs_df``. ``df`` is the number of identical
-    cells less the number of groups of them.
+    ``runs`` is the part of it that the spread of runs causes; its degrees of freedom are
+    ``runs_df``. ``df`` is the number of identical cells minus the number of their groups.
     """
 
     variance: float
@@ -32,7 +33,7 @@ class CellSpread(NamedTuple):
 
     @property
     def between(self) -> float:
-        """The part that repetitions do not reduce; at least 0."""
+        """The part of the variance that more repetitions do not reduce; at least 0."""
         return max(0.0, self.variance - self.runs)
 
     @property
@@ -42,11 +43,12 @@ class CellSpread(NamedTuple):
 
 
 def measure(groups: Sequence[Sequence[Mapping[str, float]]]) -> CellSpread | None:
-    """Return the spread of identical cells, as block → value; None without two comparable cells.
+    """Return the spread of groups of identical cells; None without two comparable cells.
 
-    Cells with too few runs are left out. Per group of m cells, logs are centred in the blocks that
-    all have. Twice the variance of the cell means has m - 1 degrees of freedom; groups are pooled
-    by these (one-way random-effects analysis of variance with blocks, Searle 1971).
+    A cell is block → value; cells with too few runs are left out. In each group of m cells, logs
+    are centred in the blocks that all cells have. Twice the variance of the cell means has m - 1
+    degrees of freedom, with which groups are pooled. This is a one-way random-effects analysis of
+    variance with blocks (Searle 1971).
     """
     variance = runs = 0.0
     df = runs_df = 0
@@ -72,7 +74,7 @@ def widened(found: Estimate, spread: CellSpread | None) -> Estimate:
     """Return an estimate whose error contains the variance between cells.
 
     The variances add; the degrees of freedom are Satterthwaite's [1946] for
-    error² + (variance - runs). Without a spread beyond the spread of runs the estimate stays.
+    error² + (variance - runs). If cells spread no more than runs do, the estimate stays.
     """
     if spread is None or spread.between == 0 or not found.is_ratio or found.center is None:
         return found

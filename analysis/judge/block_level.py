@@ -2,8 +2,8 @@
 
 A contrast pairs its sides at equal operation, block size and commands in flight, within a
 repetition. The interval is a paired t on logs over the repetitions. Devices side by side are
-judged one by one, and share the level of 5 % (Bonferroni). Times count on drives, on modelled
-drives as results of the model, and in imported campaigns as others measured them.
+judged one by one, and share the level of 5 % (Bonferroni). Times are judged on drives, on modelled
+drives as results of the model, and in imported campaigns as the files report them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.store.spec import DeviceKind
 
 # Sides are alike if the whole interval of their ratio lies within this share.
 ALIKE = 0.05
-# The peak of the published drive agrees within this factor.
+# A measured peak agrees with the published one within this factor.
 WITHIN = 1.25
 _UNTIMED = frozenset({DeviceKind.EMULATED, DeviceKind.REPLAYED})
 _NO_PHASE = "no such phase was measured"
@@ -45,7 +45,7 @@ _AXES = {SweepAxis.IN_FLIGHT: "depth", SweepAxis.BS: "block size"}
 
 @dataclass(frozen=True, slots=True)
 class GuidelineOutcome:
-    """What a campaign shows of a guideline. ``where`` names the device or curve of several."""
+    """A campaign's result for a guideline. ``where``: the device or curve, if there are several."""
 
     agreement: Agreement
     why: str
@@ -57,9 +57,9 @@ class GuidelineOutcome:
 
 @dataclass(frozen=True, slots=True)
 class GuidelineEvidence:
-    """What guidelines are judged on.
+    """The measurements on which guidelines are judged.
 
-    ``exact``: equal repetitions are no fault of the measurement, because the drive is a program.
+    ``exact``: equal repetitions are valid, because a deterministic program is the drive.
     """
 
     points: Sequence[BlockPoint]
@@ -181,7 +181,7 @@ def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> Guideline
 
 
 def _relation(expected: Relation, found: Estimate, lines: int) -> tuple[Agreement, str]:
-    """Judge a ratio. All comparisons have this noise floor."""
+    """Judge a ratio. The noise floor is the same for all comparisons."""
     if found.low is None or found.high is None:
         return Agreement.NOT_SHOWN, _no_interval(found.n)
     if expected is Relation.EQUAL:
@@ -232,7 +232,7 @@ def _of_curve(guideline: Guideline, along: SweepAxis, curve: knee.SweepCurve) ->
 
 
 def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
-    """Agree where the interval is the published place alone."""
+    """Return agreement if the interval is the published place and no other."""
     if found.low is None or found.high is None:
         return Agreement.NOT_SHOWN, _no_interval(found.blocks)
     if not found.low <= at <= found.high:
@@ -243,7 +243,7 @@ def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
 
 
 def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
-    """Judge the highest peak of the published drive. Another drive's is shown without a verdict."""
+    """Judge the highest peak, if the drive is the published one; else show it only."""
     points = guideline.where.select(evidence.points)
     published = [one for one in points if known_drives.is_drive(one.model, guideline.drive)]
     rows = block_tables.by_device(published or points).values()

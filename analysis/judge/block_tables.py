@@ -1,4 +1,4 @@
-"""Tables of block-level points: which of them belong together, and their values."""
+"""Tables of block-level points: groups of points that are alike, and their values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.judge import stats
 from analysis.judge.guideline import BlockMetric, Guideline, SweepAxis
 from analysis.read.block import BlockPoint
 
-# What is alike → block → value. A block is a repetition, whose runs share a seed.
+# Settings in common → block → value. A block is a repetition, whose runs share a seed.
 BlockTable = Mapping[Hashable, Mapping[str, float]]
 
 
@@ -37,7 +37,7 @@ def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockP
 
 
 def alike(guideline: Guideline) -> tuple[str, ...]:
-    """Return the fields in which both sides of a contrast must be alike: those they do not name."""
+    """Return the fields in which both sides of a contrast must be equal: those it does not name."""
     sides = [side for side in (guideline.side, guideline.base) if side is not None]
     named = {
         one.name
@@ -51,7 +51,7 @@ def alike(guideline: Guideline) -> tuple[str, ...]:
 
 
 def ratios(side: BlockTable, base: BlockTable) -> tuple[dict[str, float], dict[str, float]]:
-    """Return both sides by block: geometric means over what both have in that block."""
+    """Return both sides by block: geometric means over the points that both have in it."""
     pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for key in side.keys() & base.keys():
         for block in side[key].keys() & base[key].keys():
@@ -64,7 +64,7 @@ def ratios(side: BlockTable, base: BlockTable) -> tuple[dict[str, float], dict[s
 def curves(
     points: Sequence[BlockPoint], metric: BlockMetric, along: SweepAxis
 ) -> list[tuple[BlockPoint, dict[float, Mapping[str, float]]]]:
-    """Return each curve with more than one place, and a point that stands for it."""
+    """Return each curve with more than one x, and one of its points."""
     fixed = ("row", "rw", "overwrites", "scheduler", "others")
     other = ("iodepth", "jobs") if along is SweepAxis.BS else ("bs",)
     groups: dict[Hashable, list[BlockPoint]] = defaultdict(list)
@@ -82,7 +82,7 @@ def curves(
 
 
 def peaks(points: Sequence[BlockPoint], metric: BlockMetric) -> dict[Hashable, dict[str, float]]:
-    """Return row → block → the largest value."""
+    """Return settings in common → block → the largest value."""
     found: dict[Hashable, dict[str, float]] = defaultdict(dict)
     for point in points:
         value = metric.of(point)

@@ -1,6 +1,6 @@
 """Labels what held a phase back, from its own metrics (docs/methods.md, "Bottleneck").
 
-A label is a reading of the evidence, which is shown with it. No verdict depends on it.
+A label is an interpretation; the evidence is shown with it. No verdict depends on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.tables import Table, tabulate
 
 UNCLEAR = "unclear"
 _JOBS = 2  # RocksDB's default of max_background_jobs
-_STALLED = 0.5  # share of the time from which on writers mostly wait
+_STALLED = 0.5  # from this share of the time on, writers mostly wait
 _CAUSES = ("stalls_level0", "stalls_memtable", "stalls_pending")
 
 
@@ -56,7 +56,7 @@ class PhaseMetrics:
 
     @property
     def workers(self) -> float:
-        """Threads that had work: no stalled writers, and no more than CPUs; 0 if unknown."""
+        """Threads that had work: without stalled writers, at most one per CPU; 0 if unknown."""
         if self.cpus is None:
             return 0.0
         writing = self.threads * (1 - min(1.0, self.get("stall_share") or 0.0))
@@ -64,7 +64,7 @@ class PhaseMetrics:
         return min(float(self.cpus), threads)
 
     def of_stalls(self, cause: str) -> float | None:
-        """Return the share of a cause in the stalls of a phase whose writers waited."""
+        """Return a cause's share of the stalls, if the phase's writers waited."""
         total = sum(self.get(name) or 0.0 for name in _CAUSES)
         return (self.get(cause) or 0.0) / total if self.stalled and total else None
 
@@ -84,7 +84,7 @@ class Sign:
 
 
 # A phase gets the label of the first sign that holds. Resources come before stalls: a busy device
-# or busy processors make writers wait. A stall without such a cause names what was full.
+# or busy processors make writers wait. A stall without such a cause is labelled by what was full.
 SIGNS = (
     Sign(
         "table-open-bound",

@@ -16,7 +16,7 @@ MARGIN = 0.10
 def unlike(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
     """Return why a metric of a read-only phase cannot be compared; None if it can.
 
-    This concerns times and bytes read from devices. A side without a measured share passes.
+    Only times and bytes read from devices are refused, and only if both sides' shares are known.
     """
     phase = key.rpartition(".")[0]
     if info.kind is not MetricKind.TIME and not info.includes_reads:

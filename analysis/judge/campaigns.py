@@ -1,6 +1,6 @@
 """Statistics of one ratio over several campaigns: pure functions on numbers.
 
-The unit of replication is the campaign. Campaigns differ by more than the error within them.
+The unit of replication is the campaign, because campaigns differ by more than their errors.
 """
 
 from __future__ import annotations

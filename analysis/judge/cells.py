@@ -15,7 +15,7 @@ NO_OK_RUN = "no ok run"
 
 @dataclass(frozen=True, slots=True)
 class CellStatus:
-    """How the latest attempts of a cell ended. ``missing`` runs were planned and never ran."""
+    """How the latest attempts of a cell ended. ``missing`` runs were planned, but did not run."""
 
     cell: str
     level: str

@@ -134,7 +134,7 @@ def judge(
 ) -> tuple[JudgedClaim, ...]:
     """Judge claims on a campaign. Ordinal claims are Holm-corrected together, as declared ones are.
 
-    If a claim has several strata, all must agree. One that fails makes the claim fail.
+    If a claim has several strata, it passes only if all pass, and fails if one of them fails.
     ``slower`` and ``different_code`` are those of ``compare``.
     """
     rows = [_rows(campaign, claim, slower, different_code=different_code) for claim in claims]
@@ -155,7 +155,7 @@ def judge(
 
 
 def _p_values(rows: Sequence[Row]) -> Iterator[tuple[int, float]]:
-    """Yield the place and p of each row of a claim that counts in the family: 1 without a test."""
+    """Yield the index and p of each row that counts in the family; p is 1 without a test."""
     if not rows:
         yield 0, 1.0
     for place, row in enumerate(rows):

@@ -1,6 +1,6 @@
 """Whether different code produced two groups of runs.
 
-Keys are those of a fingerprint. What a run did not record makes no difference.
+Keys are those of a fingerprint. A value that a run did not record counts as equal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ RUNNER = "code.runner"
 PROGRAMS = "code.programs."
 _OF_SOURCE = " of source "
 _DIGITS = 12
-# The identity of the RocksDB build decides about these. Two builds of it can differ in bytes.
+# The RocksDB build's identity is compared instead: equal sources can give different bytes.
 _ROCKSDB = ("db_bench", "librocksdb")
 
 
@@ -31,14 +31,14 @@ def fingerprint(recorded: Any) -> dict[str, Any]:
 
 
 def is_code(key: str) -> bool:
-    """Whether a key is of code that can block a verdict."""
+    """Whether a key records code whose difference can block a verdict."""
     if not key.startswith(PROGRAMS):
         return key == RUNNER
     return not key.removeprefix(PROGRAMS).rpartition("/")[2].startswith(_ROCKSDB)
 
 
 def is_of_code(key: str) -> bool:
-    """Whether a key is a record of code."""
+    """Whether a key records code."""
     return key.startswith("code.")
 
 
@@ -47,7 +47,7 @@ def blocks(
 ) -> bool:
     """Whether different code produced the runs.
 
-    Two campaigns that are compared with each other can differ, if each is the same throughout.
+    If campaigns are compared with each other, they may differ, but each must have one version.
     """
     if not is_code(key):
         return False
@@ -56,7 +56,7 @@ def blocks(
 
 
 def name(key: str) -> str:
-    """Return a name for people."""
+    """Return a readable name of a key."""
     if key.startswith(PROGRAMS):
         return f"program {key.removeprefix(PROGRAMS)}"
     return "source of the runner" if key == RUNNER else key
@@ -71,7 +71,7 @@ def _identity(program: Any) -> str:
 
 
 def _differ(values: Collection[str]) -> bool:
-    """Whether values are of different code: a program is the same by its bytes or its source."""
+    """Whether values differ: a program is the same if its bytes or its source are equal."""
     pairs = [value.partition(_OF_SOURCE)[::2] for value in values]
     bytes_, sources = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
     return len(bytes_) > 1 and (len(sources) > 1 or sources == {""})

@@ -16,7 +16,7 @@ from analysis.judge.fingerprint import GEOMETRY, geometry
 from analysis.read.load import CampaignData, RunRecord
 
 BUILD = "host.rocksdb"
-KIND = "device.kind"  # kinds never mix, whatever is contrasted
+KIND = "device.kind"  # different kinds are never compared
 # Names for people.
 NAMED = {
     "host.cpus": "CPU count",
@@ -48,10 +48,10 @@ NEVER_BY_DESIGN = frozenset(
         "flags.disable_wal",
     }
 )
-# Names rather than factors of a study: they own no setting. The planner derives flags from the
-# values of other factors, so these change flags by design.
+# These contrasts change no setting by design. Every other factor can change flags, because the
+# planner derives flags from values of factors.
 NAMES = frozenset({"level", "host", "campaign"})
-# Harmless differences. The source of the runner decides about releases.
+# Harmless differences. The runner's source is compared instead of the release.
 _HARMLESS = frozenset({"zonelab"})
 # The names of one namespace change between boots; namespaces of a drive have their own.
 _IDENTITY = frozenset(["path", "key", "eui64", "nguid", "uuid", "nsid"])
@@ -76,16 +76,16 @@ _OWNED_BY = {
     "target_utilisation": ("cold.",),
     "scheduler": ("devices.",),
     "finish_occupancy_pct": _OF_LEVEL,
-    # Without the limits: namespaces with different zone sizes can have the same.
+    # Limits are left out: namespaces with different zone sizes can have the same limits.
     "zone_size": ("geometry.zone", "devices."),
 }
-# They are listed but do not block where hosts are compared.
+# These differences are listed but do not block a verdict if hosts are compared.
 _OF_HOST = ("host.", "manifest.", "device.", "utilisation.")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A record that differs between two groups beyond the contrasted factor.
+    """A recorded value that differs between two groups, besides the contrasted factor.
 
     ``declared``: the study names rigs that differ in it.
     """
@@ -98,12 +98,12 @@ class Difference:
 
     @property
     def what(self) -> str:
-        """A name for people, or else the key."""
+        """A readable name, or the key if there is none."""
         return NAMED.get(self.key) or GEOMETRY.get(self.key) or code.name(self.key)
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The values of both sides for people."""
+        """The values of both sides as readable text."""
         return _readable(self.key, self.base), _readable(self.key, self.level)
 
     @property
@@ -121,7 +121,7 @@ class Difference:
 
 
 def declared(campaign: CampaignData, runs: Sequence[RunRecord]) -> bool:
-    """Return whether the study declared that the geometries of these runs can differ.
+    """Return whether the study declared that geometries may differ between these runs.
 
     It did if it names the rig of each run, and each run used the planned device.
     """
@@ -158,15 +158,15 @@ def differences(
     different_code: bool = False,
     owned: Collection[str] = (),
 ) -> tuple[Difference, ...]:
-    """Return the differences between two gathered groups beyond the contrasted factor.
+    """Return the differences between two gathered groups, besides the contrasted factor.
 
     Args:
         base: the baseline's values by key.
         level: the level's values by key.
         contrasted: the factors in which the groups differ on purpose.
-        declared: differences between rigs were declared for both groups. They do not block then.
+        declared: the study declared the rigs' differences for both groups, so these do not block.
         different_code: the user wants verdicts although different code produced the runs.
-        owned: beginnings of keys that a level or the user declares; they are listed.
+        owned: beginnings of keys that a level or the user declares; they are listed only.
 
     A mix of RocksDB builds or of code blocks even if both sides have the same mix.
     """
@@ -182,7 +182,7 @@ def differences(
         last = key.rpartition(".")[2]
         recorded = [{*group.get(key, ())} - {NOT_RECORDED} for group in (base, level)]
         if key.startswith(code.PROGRAMS) and not all(recorded):
-            continue  # one side does not use the program, or recorded no code: see code.runner
+            continue  # one side does not use the program, or recorded no code
         if key.startswith("manifest.devices."):
             declared_field = declared and len(rigs) > 1 and last in _OF_DEVICE
             # A level that does not use a device has no record of it.
@@ -208,7 +208,7 @@ def differences(
 
 
 def _readable(key: str, text: str) -> str:
-    """Return one or more values (``a or b``) for people."""
+    """Return one or more values (``a or b``) as readable text."""
     if key not in GEOMETRY and key not in _IN_BYTES:
         return text
     values = text.split(_OR)
@@ -235,7 +235,7 @@ def _harmless(key: str, contrasted: Collection[str], missing: bool) -> bool:
         return True
     if key.startswith(("flags.", "phase.")):
         return key not in NEVER_BY_DESIGN and not NAMES.issuperset(contrasted)
-    # Nothing is claimed of what a run did not record.
+    # If a run did not record a value, nothing is known about a difference.
     return missing and key.startswith(("manifest.", "device.", "utilisation.", "rig"))
 
 

@@ -48,13 +48,13 @@ from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
-IMPORTED = "imported: others measured it, and zonelab knows the files alone; times get no verdict"
+IMPORTED = "imported: others measured it, and zonelab has only their files; times get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
 
-# Names of metrics in a sentence. A sweep has hundreds.
+# The most names of metrics in a sentence; a sweep has hundreds.
 _MOST_UNTIMED = 20
-# Kinds of devices whose times mean something.
+# Kinds of devices with meaningful times.
 _TIMED = frozenset({DeviceKind.HARDWARE, DeviceKind.MODELLED})
 
 
@@ -66,12 +66,12 @@ def watermark(pool: Pool) -> str:
 
 
 def times(campaigns: Iterable[CampaignData]) -> list[str]:
-    """Return what times on the devices of these campaigns are, unless all are hardware."""
-    several = list(campaigns)
-    kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
+    """Return the warnings about times on devices of these campaigns; none on hardware."""
+    found = list(campaigns)
+    kinds = {kind for campaign in found for kind in campaign.kinds} - {DeviceKind.HARDWARE}
     lines = [WATERMARK] if kinds - {DeviceKind.MODELLED, DeviceKind.IMPORTED} else []
     if DeviceKind.MODELLED in kinds:
-        lines.append(modelled.label(several))
+        lines.append(modelled.label(found))
     if DeviceKind.IMPORTED in kinds:
         lines.append(IMPORTED)
     return lines
@@ -84,11 +84,11 @@ class Comparison:
     Attributes:
         runs: the latest attempts that were compared.
         varying: the factors that distinguish strata.
-        skipped: value without any ok run → why.
-        absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
+        skipped: values of the contrasted factor without any ok run → why.
+        absent: the entries of ``skipped`` for which the baseline has ok runs.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
-        judge: the settings that gave the rows.
+        judge: the settings with which the rows were judged.
         judged: the rows before claims were marked, with their runs.
         asked: whether the user named the metrics, so that every one is shown.
     """
@@ -114,12 +114,12 @@ class Comparison:
 
     @property
     def shown(self) -> tuple[Row, ...]:
-        """The rows for people: without times where no device gives times."""
+        """The rows to show: without times if no device has meaningful times."""
         return tuple(row for row in self.rows if not self._is_untimed(row))
 
     @property
     def untimed(self) -> str:
-        """The sentence that stands for the rows of times that are left out; '' for none."""
+        """The sentence about rows of times that are left out; '' if there are none."""
         left_out = dict.fromkeys(row.metric for row in self.rows if self._is_untimed(row))
         if not left_out:
             return ""
@@ -202,7 +202,7 @@ def compare(
         against: the values to compare with the baseline; all others by default.
         where: only runs with these values of factors.
         different_code: give verdicts although different code produced the runs.
-        may_differ: beginnings of recorded keys whose difference is no obstacle.
+        may_differ: beginnings of recorded keys; differences in these keys do not block a verdict.
         slower: campaigns of the study on modelled drives with twice the dilation.
 
     Raises:
@@ -218,7 +218,7 @@ def compare(
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
     measured = frozenset(keys)
     claimed = [claim.metric for claim in pool.first.plan.claims]
-    # All runs set the floor, so that it does not depend on the view.
+    # The floor comes from all runs, so it does not depend on the selected ones.
     floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
     judge = Judge(
         pool, contrast, floors, noise_floor, different_code, tuple(may_differ), tuple(slower)
@@ -237,7 +237,7 @@ def compare(
     judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
     order = {key: index for index, key in enumerate(keys)}
     judged.sort(key=lambda keyed: order[keyed.row.metric])
-    rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
+    rows = [_with_same_numbers(row, one[row.metric]) for row in family.mark(judge, judged)]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
     absent = {
@@ -301,8 +301,8 @@ def _phases(runs: Iterable[RunRecord]) -> set[str]:
     return {phase.name for run in runs for phase in run.spec.phases}
 
 
-def _also(row: Row, others: Sequence[str]) -> Row:
-    """Name the metrics that are the same number."""
+def _with_same_numbers(row: Row, others: Sequence[str]) -> Row:
+    """Return the row with a note that names the metrics with the same number."""
     note = f"the same number: {', '.join(others)}"
     return dataclasses.replace(row, notes=(*row.notes, note)) if others else row
 

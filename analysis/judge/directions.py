@@ -4,7 +4,8 @@ Page's test for ordered alternatives ranks the settings in each block and compar
 the expected order. Blocks are seeds: runs with equal keys are not independent. Each value of the
 other factor is a stratum. A direction holds if the order is shown over all strata (p < 0.05) and
 the ends differ by more than the noise floor. It does not hold if the opposite order is shown. It
-depends on the other factor if strata with opposite orders differ. Otherwise it is not shown.
+depends on the other factor if strata have opposite orders and their difference is shown. Otherwise
+it is not shown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from analysis.read.arrays import FloatArray
 _ALPHA = 1 - CONFIDENCE
 # The fewest settings and blocks for Page's test.
 _SETTINGS, _BLOCKS = 3, 2
-_STRATA = 2  # fewer have no interaction
+_STRATA = 2  # an interaction needs at least this many
 
 FinishSetting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 
@@ -35,7 +36,7 @@ FinishSetting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 class SettingValue:
     """The value of a metric at one setting.
 
-    ``occupancy`` is the threshold in %. ``block`` names what is independent: the seed.
+    ``occupancy`` is the threshold in %. ``block`` is the seed; blocks are independent.
     """
 
     zone_size: int
@@ -75,7 +76,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 class Along(StrEnum):
-    """The factor that rises."""
+    """The factor along which settings are ordered."""
 
     THRESHOLD = "finish_occupancy_pct"
     ZONE_SIZE = "zone_size"
@@ -143,7 +144,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class DirectionVerdict:
-    """The verdict on a direction: over all strata, in one of them, or on their difference.
+    """The verdict on a direction: over all strata, in one stratum, or on the strata's difference.
 
     ``p`` belongs to the observed order; None without a test. In a stratum it is Holm-adjusted over
     the strata. ``blocks`` are independent. ``evidence`` has the means at both ends, for each value
@@ -166,8 +167,8 @@ class DirectionVerdict:
 def judge(points: Sequence[SettingValue], direction: Direction) -> list[DirectionVerdict]:
     """Judge one direction: over all strata, in each of several strata, and their interaction.
 
-    Settings that most blocks lack are not compared: they could not hold the data. Blocks without a
-    value at every compared setting are left out.
+    Settings that most blocks lack are not compared, because most runs could not hold the data
+    there. Blocks without a value at every compared setting are left out.
     """
     own = [point for point in points if point.metric == direction.metric]
     blocks = _blocks(own, direction.along)
@@ -286,7 +287,7 @@ def _word(direction: Direction, p: float, rises: bool, table: FloatArray) -> Wor
 def _blocks(
     points: Iterable[SettingValue], along: Along
 ) -> dict[tuple[float, str], dict[float, float]]:
-    """Return the mean by setting for each stratum and block. All else is equal in a block."""
+    """Return the mean by setting for each stratum and block, in which all else is equal."""
     found: dict[tuple[float, str], dict[float, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )

@@ -1,7 +1,7 @@
-"""Tests whether a metric drifted over the campaign, whatever the cell.
+"""Tests whether a metric drifted over the campaign, in all cells alike.
 
-Blocks are randomised, so a drift adds noise to a comparison but no bias. Absolute values then
-depend on the time of the run, and something on the machine was not steady.
+Blocks are randomised, so a drift adds noise to a comparison but no bias. With a drift, absolute
+values depend on the time of the run, and something on the machine was not steady.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def slope(
     freedom (analysis of covariance, Fisher 1932). Without block terms, differences between blocks
     would count as drift. None without degrees of freedom, or if cell and block determine x.
     """
-    # Blocks are as many as repetitions. Means within them take out their terms without a column
-    # for each [Frisch & Waugh 1933, Lovell 1963].
+    # There are as many blocks as repetitions. Subtracting means within blocks removes their terms
+    # without a column for each [Frisch & Waugh 1933, Lovell 1963].
     centred, count = _centred(np.column_stack([_indicators(cells), x, y]), blocks)
     design, measured = centred[:, :-2], centred[:, -2:]
     fitted, _, rank, _ = np.linalg.lstsq(design, measured, rcond=None)
@@ -100,7 +100,7 @@ def find_drifts(runs: Sequence[RunRecord], floors: Mapping[str, float]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A run with its campaign, its cell and block on its host, and its start."""
+    """A run with its campaign, its cell and block (both with the host), and its start."""
 
     run: RunRecord
     campaign: str

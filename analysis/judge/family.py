@@ -1,4 +1,4 @@
-"""Judges the claims that a study declared. They are one family, whatever a view shows.
+"""Judges the claims that a study declared, as one family, whichever rows are shown.
 
 The Holm correction always covers every claim in every stratum of the whole campaign. A row is a
 claim if it compares the same runs as the declared claim.
@@ -41,7 +41,7 @@ class KeyedRow(NamedTuple):
         return cls(Key(row.metric, frozenset(base.runs), frozenset(level.runs)), row)
 
 
-# Words that were known before the first run. Such rows are no part of the family.
+# Verdicts that were certain before the first run. Such rows are not part of the family.
 KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
 NO_TWINS = "the study has no twins, so the difference between equal cells is unknown"
 
@@ -54,14 +54,14 @@ class Claimed(NamedTuple):
 
 
 def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
-    """Return the rows; those of declared claims get words of victory by Holm-adjusted p values."""
+    """Return the rows; rows of declared claims get better or worse by Holm-adjusted p values."""
     declared = _declared(judge)
     marked = [victory(one.row, declared.get(one.key)) for one in rows]
     return [_with_warning(row, judge) for row in marked]
 
 
 def _with_warning(row: Row, judge: Judge) -> Row:
-    """Say where a word of victory does not know how much equal cells differ."""
+    """Add a warning to a better or worse row if the difference between equal cells is unknown."""
     known = judge.floors[row.metric].cells is not None or row.estimate.method is Method.EXACT
     if known or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
         return row
@@ -69,7 +69,7 @@ def _with_warning(row: Row, judge: Judge) -> Row:
 
 
 def victory(row: Row, claimed: Claimed | None) -> Row:
-    """Return the row; if it is a claim, with its word of victory."""
+    """Return the row; a claim's verdict becomes better or worse if a difference is shown."""
     if claimed is None:
         return row
     word, p_holm = row.verdict, claimed.p_holm
@@ -86,8 +86,8 @@ def victory(row: Row, claimed: Claimed | None) -> Row:
 def _declared(judge: Judge) -> dict[Key, Claimed]:
     """Return every comparison that a claim declares, with its adjusted p value.
 
-    A claim without a test counts in the family with p = 1. Rows on an emulated device
-    that can have no verdict do not count: this was known before the first run.
+    A claim without a test counts in the family with p = 1. Rows that cannot have a verdict, such as
+    times on an emulated device, do not count: this was certain before the first run.
     """
     campaign = judge.pool.first
     if judge.pool.several or judge.contrast != campaign.plan.contrast:

@@ -1,4 +1,4 @@
-"""The recorded surroundings of a run, as dotted key → text."""
+"""The recorded settings and environment of a run, as dotted key → text."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _fingerprints: Memo[Mapping[str, str]] = Memo()
 
 
 def fingerprint(campaign: CampaignData, run: RunRecord) -> Mapping[str, str]:
-    """Return a run's recorded surroundings as dotted key → text.
+    """Return a run's recorded settings and environment as dotted key → text.
 
-    Runs of one cell mostly have equal fingerprints. They share one object then.
+    Runs of one cell mostly have equal fingerprints, which then share one object.
     """
 
     def compute(fresh: Sequence[RunRecord]) -> list[Mapping[str, str]]:
@@ -113,7 +113,7 @@ def _host(
 
 
 def _devices(devices: Any) -> dict[str, Any]:
-    """Key the manifest's devices by role, so that the diff compares like with like.
+    """Return the manifest's devices by role, so that devices of one role are compared.
 
     Kernel names change between boots: nvme0n2 of one rig can be nvme0n3 of the next.
     """

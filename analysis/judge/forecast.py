@@ -1,4 +1,4 @@
-"""What a planned study can find, from the spread of an earlier campaign's runs.
+"""Which differences a planned study can show, from the spread of an earlier campaign's runs.
 
 Few runs determine a spread badly (see :mod:`analysis.judge.power`), so the numbers are orders of
 magnitude.
@@ -19,13 +19,13 @@ from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 
-# Words of rows whose spread does not predict the next campaign.
+# Verdicts of rows whose spread does not predict the next campaign.
 _UNUSABLE = (Verdict.NOT_A_RESULT, Verdict.TOO_FEW)
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierSpread:
-    """What an earlier campaign knows about a metric of a level: its estimate and noise floor.
+    """An earlier campaign's estimate and noise floor of a metric of a level.
 
     ``label`` is the level with its stratum.
     """
@@ -42,7 +42,7 @@ class Forecast:
     """The power of one row.
 
     Attributes:
-        spread: of the earlier campaign.
+        spread: the earlier campaign's estimate and noise floor.
         finds: the smallest relative difference that the planned repetitions show; None: unknown.
         needed: repetitions that show the wanted effect; None: more than are practical.
     """
@@ -70,7 +70,7 @@ def spreads_of(earlier: Pool, metrics: Sequence[str], levels: Sequence[str]) -> 
     wanted = [metric for metric in metrics if metric in known]
     if not wanted:
         return []
-    # An earlier campaign may be unfair as a comparison. Its runs have a spread nevertheless.
+    # The spread of an earlier campaign is useful even if its sides must not be compared.
     rows = compare(earlier, metrics=wanted, different_code=True).rows
     return [
         EarlierSpread(row.metric, row.level, wording.level(row), row.estimate, row.floor)
@@ -82,7 +82,7 @@ def spreads_of(earlier: Pool, metrics: Sequence[str], levels: Sequence[str]) -> 
 def spreads_in(
     file: Path, question: str, metrics: Sequence[str], levels: Sequence[str]
 ) -> list[EarlierSpread]:
-    """Return the same from the output of ``compare --format csv``; empty for other questions."""
+    """Return the spreads from the output of ``compare --format csv``; none for other questions."""
     with file.open(newline="", encoding="utf-8") as text:
         rows = list(csv.DictReader(text))
     return [

@@ -40,7 +40,7 @@ class BlockMetric(StrEnum):
 
 
 class Spread(StrEnum):
-    """Where the commands in flight are."""
+    """Over what the commands in flight are spread."""
 
     DEPTH = "depth"  # one job, in one zone at a time
     ZONES = "zones"  # one command in each of several jobs
@@ -55,7 +55,7 @@ class SweepAxis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which points a side takes; null: all."""
+    """Conditions on the points of a side; null: any value."""
 
     zoned: bool | None = None
     rw: str | None = None
@@ -91,9 +91,9 @@ def _meets(point: BlockPoint, name: str, wanted: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """A published guideline. ``published`` is its number as people read it.
+    """A published guideline. ``published`` is its number as text.
 
-    ``where`` holds for both sides. Without ``expected``, a contrast is measured and not judged:
+    ``where`` applies to both sides. Without ``expected``, a contrast is measured, but not judged:
     ``why`` is the reason. ``at`` is the published knee, ``value`` the published peak.
     """
 

@@ -2,9 +2,9 @@
 
 A point is on the plateau if its true value is at least ``SHARE`` of the peak's. Each point is
 compared with the peak by a t on logs over the repetitions. The largest of several noisy values is
-too large, so the other repetitions choose where a repetition's peak is. Two walks bound the knee.
-Each stops at its first failure, so the level of the test holds without a correction (fixed
-sequence, Maurer et al. 1995).
+too large, so the other repetitions decide at which x a repetition's peak is. The knee has two
+bounds. For each, points are tested in order up to the first failure. So the level of the test holds
+without a correction (fixed sequence, Maurer et al. 1995).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def find(curve: SweepCurve) -> Knee | None:
 
 
 def _peaks(logs: FloatArray) -> FloatArray:
-    """Return each repetition's value at the place where the others' mean is largest."""
+    """Return each repetition's value at the x where the others' mean is largest."""
     total = logs.sum(axis=1, keepdims=True)
     places = np.argmax(total - logs, axis=0)
     return np.asarray(logs[places, np.arange(logs.shape[1])])
 
 
 def _bounds(shares: Interval, peak: int) -> tuple[int, int]:
-    """Return the first place that can be on the plateau, and the last that can begin it."""
+    """Return the first x that can be on the plateau, and the last x that can begin it."""
     low, high = 0, peak
     while low < peak and shares.high[low] < _EDGE:
         low += 1

@@ -21,14 +21,14 @@ from harness.store.spec import DeviceKind, Scalar
 # Options of fio that the planner changes for a modelled drive.
 _TIMES = frozenset({"runtime", "startdelay"})
 _RATES = frozenset({"rate", "rate_iops"})
-# With fewer requests on time, percentiles are of the machine and not of the model.
+# With fewer requests on time, percentiles describe the machine and not the model.
 ON_TIME = 0.99
-# With more lateness in all, so are other times: the mean latency is that much too long.
+# With more lateness in all, so do other times: the mean latency is too long by this share.
 LATE = 0.02
-# A phase whose speed changes more at twice the dilation waits for the processor.
+# A phase whose speed in model time changes more at twice the dilation is held up by the processor.
 SAME = 0.05
 
-# Metrics that a few late requests decide.
+# Metrics that a few late requests can change.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
 
 
@@ -42,7 +42,7 @@ class NoVerdict:
 
 @cache
 def core_of(served: str) -> ModelVerdict | None:
-    """Return the verdict on a served drive's flash and controller. Each row asks for it."""
+    """Return the validation of a served drive's core: its flash and controller."""
     found = model_verdicts.of_drive(served)
     return found[1] if found else None
 
@@ -82,14 +82,14 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         return None
     if kinds != {DeviceKind.MODELLED}:
         return NoVerdict(Verdict.NOT_A_RESULT)
-    for judged in (_core, _punctual):
+    for judged in (_core, _late_requests):
         for side in (base, level):
             if found := judged(side, key):
                 return found
     if not slower:
         return NoVerdict(Verdict.NOT_A_RESULT, "no campaign at twice the dilation (--slower)")
     for side in (base, level):
-        if found := _bound(side, key, slower):
+        if found := _processor_bound(side, key, slower):
             return found
     return None
 
@@ -111,13 +111,13 @@ def _models_of(side: Side) -> list[str]:
 
 
 def _models(runs: Iterable[RunRecord]) -> list[str]:
-    """Return the modelled drives: under test, and beside it, which may hold all of the data."""
-    # The first of the planned devices is the one under test; the result has it as it was.
+    """Return the modelled drives: under test, and beside it, where all of the data may be."""
+    # The first planned device is under test. For it, the result records the device as it was.
     drives = (drive for run in runs for drive in (run.result.device, *run.spec.devices[1:]))
     return sorted({drive.model for drive in drives if drive.kind is DeviceKind.MODELLED})
 
 
-def _punctual(side: Side, key: str) -> NoVerdict | None:
+def _late_requests(side: Side, key: str) -> NoVerdict | None:
     extreme = _PERCENTILE.search(key) is not None
     name = "on_time_share" if extreme else "late_share"
     shares = [run.value(f"{phase}.{name}") for run in side.ok for phase in _phases(run, key)]
@@ -138,20 +138,20 @@ def _percent(share: float) -> str:
 
 
 def _phases(run: RunRecord, key: str) -> list[str]:
-    """Return the phases that a metric is about: its own, or all measured ones."""
+    """Return the phases of a metric: its own, or all measured ones for a metric of the run."""
     begun = [phase.name for phase in run.result.begun(run.spec.phases)]
     return [name for name in begun if key.startswith(f"{name}.")] or [
         phase.name for phase in run.measured
     ]
 
 
-def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
+def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
     """Return a refusal unless runs at twice the dilation have the same speed in model time.
 
     Single runs differ by chance, too, so the geometric mean over all pairs of runs decides. Runs of
-    identical cells (twins) are the same runs once more, and make chance smaller.
+    identical cells (twins) count as further repetitions, which reduce the effect of chance.
     """
-    pairs = [(run, other) for run in side.once(_alike) if (other := _at_twice(run, slower))]
+    pairs = [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
     if not pairs:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
     for phase in _phases(pairs[0][0], key):
@@ -167,7 +167,7 @@ def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | 
     return None
 
 
-def _alike(side: Side) -> list[RunRecord]:
+def _with_twins(side: Side) -> list[RunRecord]:
     """Return the ok runs of a side, and those of cells that are identical to its cells."""
     own = {run.cell for run in side.ok}
     groups = [cells for cells in noise.identical_cells(side.pool.latest) if own & cells.keys()]
@@ -195,13 +195,13 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
 
 
 def _identity(run: RunRecord) -> tuple[object, ...]:
-    """Return what the same run has in common. Cells with equal settings stand for each other."""
+    """Return what identifies a run in both campaigns. Cells with equal settings are equal."""
     phases = {phase.name: phase.flags.keys() for phase in run.spec.phases}
     return (run.settings, run.result.repetition, run.result.seed, phases)
 
 
 def _same_work(run: RunRecord, slower: RunRecord) -> bool:
-    """Return whether all flags are the same, or are times and rates that were slowed alike.
+    """Return whether all flags are equal, except times and rates that were slowed down alike.
 
     fio knows nothing of a dilation, so the planner lengthens times of jobs and lowers rates.
     """
@@ -214,7 +214,7 @@ def _same_work(run: RunRecord, slower: RunRecord) -> bool:
 
 
 def _same_on_the_model(name: str, value: Scalar, slower: Scalar) -> bool:
-    """Return whether a time has doubled, or a rate is half, but for its rounding."""
+    """Return whether a time has doubled, or a rate is half, apart from rounding."""
     if not isinstance(value, int) or not isinstance(slower, int):
         return False
     option = name.rpartition(".")[2]

@@ -78,7 +78,7 @@ def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:
 
 
 def floor_cells(runs: Sequence[RunRecord], contrast: str, baseline: str) -> frozenset[str]:
-    """Return the cells that only set the noise floor: the planner's twins of a baseline.
+    """Return the cells that serve only for the noise floor: the planner's twins of a baseline.
 
     Such a cell repeats another one, and its row has no other value of the contrasted factor.
     """
@@ -122,7 +122,7 @@ def _floor(
     measured = []
     for pair in pairs:
         left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
-        estimate = stats.estimate(left, right, exact_allowed=False)  # for its center alone
+        estimate = stats.estimate(left, right, exact_allowed=False)  # only its center is used
         if estimate.n >= stats.MINIMUM_RUNS:
             difference = abs(stats.relative_change(estimate))
             largest = max(largest, difference)

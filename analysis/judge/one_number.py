@@ -1,4 +1,4 @@
-"""Finds metrics that are one number in two units.
+"""Finds metrics that are the same measurement in two units.
 
 With equal user bytes in all runs, device bytes and write amplification are the same measurement.
 Two rows would look like two findings.
@@ -21,7 +21,7 @@ def others_of(
 ) -> dict[str, tuple[str, ...]]:
     """Return the metrics that get a row → those that are proportional to it in every stratum.
 
-    Of proportional metrics a claimed one stays, else the first. No claimed metric is left out.
+    Of proportional metrics, a claimed one is kept, else the first. No claimed metric is left out.
     """
     groups: dict[object, list[str]] = defaultdict(list)
     for key in keys:

@@ -29,7 +29,7 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
 
     Args:
         comparison: the comparison with one baseline.
-        rows: the rows of one metric. Those of other strata than the best row's do not count.
+        rows: the rows of one metric. Only rows in the best row's stratum count.
         best: one of ``rows``.
     """
     names = others(rows, best)

@@ -31,7 +31,7 @@ def compare_over(whole: Comparison) -> Comparison:
     """Pool the ratios of a comparison within each campaign with random effects over campaigns.
 
     Raises:
-        UsageError: there is one campaign only, or campaigns are the contrast.
+        UsageError: there is only one campaign, or campaigns are the contrast.
     """
     pool, contrast = whole.pool, whole.contrast
     if not pool.several or contrast == "campaign":
@@ -40,18 +40,18 @@ def compare_over(whole: Comparison) -> Comparison:
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    rows = _victories(_over(whole.judge, whole.baseline, whole.judged), whole.judge)
+    rows = _victories(_pool_rows(whole.judge, whole.baseline, whole.judged), whole.judge)
     return dataclasses.replace(whole, rows=tuple(rows))
 
 
 class _Pooled(NamedTuple):
-    """A row over all campaigns, with what it compares in each."""
+    """A row over all campaigns, with the comparisons in each."""
 
     keys: frozenset[Key]
     row: Row
 
 
-def _over(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
+def _pool_rows(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
     """Pool rows with one baseline that differ only in the campaign."""
     pool = judge.pool
     speeds = timing.speeds(pool, judge.contrast, baseline)
@@ -178,20 +178,20 @@ def _disagreement(rows: Mapping[str, Row], speeds: Mapping[str, float]) -> str:
 
 
 def _victories(shown: Sequence[_Pooled], judge: Judge) -> list[Row]:
-    """Return the rows; claims that every campaign declared get words of victory after Holm."""
+    """Return the rows; claims of every campaign's study get better or worse after Holm."""
     declared = _declared(judge)
     return [victory(one.row, declared.get(one.keys)) for one in shown]
 
 
 def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
-    """Return what the claims compare in all campaigns, whatever is shown, with adjusted p values.
+    """Return every comparison that claims declare, shown or not, with its adjusted p value.
 
     A claim without a test counts in the family with p = 1.
     """
     claims: dict[frozenset[Key], Claim] = {}
     p_values: dict[frozenset[Key] | str, float] = {}
     for claim in _common(judge.pool) if judge.contrast == judge.pool.first.plan.contrast else []:
-        found = _over(judge, claim.baseline, rows_of(judge, claim))
+        found = _pool_rows(judge, claim.baseline, rows_of(judge, claim))
         for keys, row in found:
             claims[keys] = claim
             if row.verdict is not Verdict.NOT_A_RESULT:

@@ -1,4 +1,4 @@
-"""Conditions that a level declares: it cannot run without them, so they are part of the level."""
+"""Settings that a level declares because it cannot run without them; they are part of it."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from analysis.read.load import CampaignData, Pool, RunRecord
 class Judge:
     """The settings of a comparison.
 
-    ``floors`` has the noise floor by metric, ``default_floor`` the one without twins.
-    ``may_differ`` has beginnings of recorded keys that the user declares to be no obstacle.
-    ``slower`` are campaigns on modelled drives with twice the dilation.
+    ``floors`` has the noise floor by metric, ``default_floor`` the floor without twins.
+    ``may_differ``: beginnings of recorded keys in which the user permits differences. ``slower``
+    are campaigns on modelled drives with twice the dilation.
     """
 
     pool: Pool
@@ -40,7 +40,7 @@ class Judge:
         return list(sides.values())
 
     def differences(self, base: Side, level: Side) -> tuple[Difference, ...]:
-        """Return the recorded differences of two sides beyond the contrasted factor."""
+        """Return the recorded differences of two sides, besides the contrasted factor."""
         if not base.ok:
             return ()
         contrasted = {self.contrast}
@@ -75,7 +75,7 @@ class Judge:
         diff: Sequence[Difference],
     ) -> list[Row]:
         """Return one row per metric."""
-        # Twins are not judged by the floor that they set.
+        # Twins set the floor, so it does not apply to them.
         twins = noise.are_twins(base.ok, level.ok)
         return [
             judge_row(

@@ -33,7 +33,7 @@ def power(shift: float, df: float) -> float:
 
 @cache
 def shift_needed(df: float) -> float:
-    """Return the distance of a mean from zero, in standard errors, that is shown with POWER."""
+    """Return how far from zero, in standard errors, a mean must be to be shown with POWER."""
     return float(optimize.brentq(lambda shift: power(shift, df) - POWER, 0.0, _FAR, xtol=1e-6))
 
 
@@ -50,9 +50,9 @@ def detectable(found: Estimate, floor: float = 0.0) -> float | None:
 
 
 def spread_of_a_run(found: Estimate) -> float:
-    """Return the spread of one within-block log ratio, which repetitions average.
+    """Return the standard deviation of one within-block log ratio.
 
-    n is the harmonic mean of both sides: with Welch's t they can differ.
+    n is the harmonic mean of both sides' runs: with Welch's t the sides can differ.
     """
     n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
     return math.sqrt(max(0.0, (found.error or 0.0) ** 2 - found.between_cells) * n)
@@ -67,7 +67,7 @@ def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | Non
     """
     if found.error is None or not found.is_ratio or effect <= floor:
         return None
-    cells = found.between_cells  # more repetitions do not reduce it
+    cells = found.between_cells  # not reduced by more repetitions
     paired = found.method is Method.PAIRED
     spread = spread_of_a_run(found)
     wanted = math.log1p(effect) - math.log1p(floor)

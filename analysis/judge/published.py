@@ -48,7 +48,7 @@ class PublishedResult:
 
     @property
     def expected(self) -> Relation:
-        """The published direction, or else the direction of the ratio."""
+        """The published direction; without one, the direction of the published ratio."""
         if self.direction is not None or self.ratio is None:
             return self.direction or Relation.EQUAL
         return _direction(self.ratio)
@@ -72,7 +72,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class JudgedResult:
-    """A published result and the campaign's agreement; ``found`` is its own ratio and interval."""
+    """A published result and its agreement; ``found`` is the campaign's ratio and interval."""
 
     reference: Reference
     point: PublishedResult
@@ -166,7 +166,7 @@ def _judged(
 
 
 def _agreement(reference: Reference, point: PublishedResult, row: Row) -> tuple[Agreement, str]:
-    """Judge the direction first. A ratio with the wrong direction is not looked at."""
+    """Judge the direction first. A ratio with the wrong direction is not judged further."""
     if row.verdict in _SILENT:
         return Agreement.NOT_SHOWN, _SILENT[row.verdict]
     shown = shown_direction(row)
@@ -204,9 +204,9 @@ def _in_band(
 
 
 def shown_direction(row: Row) -> Relation | None:
-    """Return the direction that the row's verdict shows; equal where exact values are; else None.
+    """Return the direction that a row's verdict shows; equal for equal exact values; else None.
 
-    A descriptive metric has no such verdict: its whole interval must lie beyond the noise floor.
+    A descriptive metric has no such verdict, so its whole interval must lie beyond the noise floor.
     """
     found = row.estimate
     equal = 1.0 if found.is_ratio else 0.0

@@ -20,7 +20,7 @@ from harness.metrics.catalogue import Better, MetricInfo, MetricKind
 from harness.store.result import Severity
 from harness.tools import histogram
 
-# The quotient of such values is not the ratio.
+# A note for rows in which the quotient of the shown values is not the ratio.
 _STATISTIC = (
     "values: the percentile of all runs' operations together; ratio and interval: the geometric "
     "mean of each run's own percentile"
@@ -33,8 +33,8 @@ class Row:
 
     Attributes:
         stratum: values of the other factors; empty if none varies.
-        steady: labels of the phase of the baseline and of the level; empty if the
-            metric belongs to no measured phase.
+        steady: the labels of the phase on both sides; empty if the metric belongs to no measured
+            phase.
         floor: the relative difference that a verdict must exceed.
         shown: both sides' values if they are not means over runs: percentiles come from merged
             histograms.
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def values(self) -> tuple[float | None, float | None]:
-        """The baseline's and the level's value, for people."""
+        """The baseline's and the level's value as text."""
         return self.shown or (self.estimate.base_mean, self.estimate.mean)
 
 
@@ -132,7 +132,7 @@ def _refusal(
     obstacles: Sequence[str],
     slower: Sequence[CampaignData],
 ) -> tuple[Verdict | None, Sequence[str]]:
-    """Return the verdict of a row that is not tested, and why; None if nothing forbids a test."""
+    """Return the verdict of a row that must not be tested, and why; None if it may be tested."""
     info = metric_info(key)
     is_time = info.kind is MetricKind.TIME
     if is_time and (refused := modelled.refusal(key, base, level, slower)):
@@ -170,7 +170,7 @@ def _obstacles(
 
 
 def _pooled(pool: Pool, contrast: str, found: Estimate) -> list[str]:
-    """Return why runs of different hosts cannot be compared: few blocks are common."""
+    """Return why runs of different hosts cannot be compared, if they share too few blocks."""
     differ = any(campaign.plan.hosts_differ for campaign in pool.campaigns)
     if not differ or contrast == "host" or found.method is not Method.WELCH:
         return []

@@ -44,7 +44,7 @@ def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
 
 
 def _metrics_like(pattern: str, known: Sequence[str]) -> str:
-    """Return a hint with a few names that resemble a pattern; a campaign has hundreds of keys."""
+    """Return a hint with a few names that resemble a pattern, not all of the hundreds."""
     if not known:
         return "no run has any metric yet"
     names = sorted({key.rpartition(".")[2] for key in known})
@@ -177,7 +177,8 @@ def strata(runs: Iterable[RunRecord], contrast: str) -> dict[str, list[RunRecord
 def varying_factors(runs: Sequence[RunRecord], contrast: str) -> list[str]:
     """Return the other factors with more than one value, sorted.
 
-    A cell fixes every factor, so it leaves none. Hosts form no strata: blocks are spread over them.
+    If cells are contrasted, no factor varies within one. Hosts form no strata, because blocks are
+    spread over them.
     """
     if contrast == "cell":
         return []

@@ -1,4 +1,4 @@
-"""One side of a comparison. Rows share its computed values."""
+"""One side of a comparison. Its rows share the values that it computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 class Side:
     """A value of the contrasted factor with all its runs in a stratum.
 
-    ``labels`` has its measured phases.
+    ``labels`` has the steady-state labels of its measured phases.
     """
 
     name: str

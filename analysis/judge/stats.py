@@ -19,14 +19,14 @@ from analysis.read.arrays import FloatArray
 from harness.metrics.catalogue import Better
 
 CONFIDENCE = 0.95
-# Smallest relative difference that gets a verdict. Bytes written of A/A cells on a quiet machine
+# Smallest relative difference that gets a verdict. On a quiet machine, bytes written by A/A cells
 # differ by about this much. The option --noise-floor changes it.
 NOISE_FLOOR = 0.01
 MINIMUM_RUNS = 2  # fewer runs have no spread, so no interval and no verdict
-# A count with two random values looks constant and different on both sides in at most 2 / 4^n of
-# all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
+# If a count takes two values at random, it is constant on each side, but different between the
+# sides, in at most 2 / 4^n of all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
 MINIMUM_EXACT = 3
-# A spread up to this share of the values is a rounding error.
+# Spreads up to this share of the values count as rounding errors.
 _ROUNDING = 1e-12
 # With fewer runs Satterthwaite's degrees of freedom are too high: 95 % intervals cover 90 %
 # (docs/simulations.md, "Coverage").
@@ -141,7 +141,7 @@ def estimate(
 
 
 class Interval(NamedTuple):
-    """Bounds of a mean, p of its being zero, standard error and degrees of freedom.
+    """Bounds of a mean, p for a true mean of zero, standard error and degrees of freedom.
 
     Arrays have the leading axes of the input: one entry per experiment.
     """
@@ -216,11 +216,10 @@ def verdict(
     p_value: float | None = None,
     claimed: bool = True,
 ) -> Verdict:
-    """Turn an estimate into a word.
+    """Return the verdict on an estimate.
 
-    A difference is shown if its whole interval lies beyond the noise floor. ``p_value`` replaces
-    the p value beyond the floor by a Holm-adjusted one. Rows that are not claims are lower or
-    higher.
+    A difference is shown if its whole interval lies beyond the noise floor. For a claim, the
+    Holm-adjusted ``p_value`` decides instead. Rows that are not claims are lower or higher.
     """
     if found.method is Method.NONE or found.center is None:
         return Verdict.TOO_FEW
@@ -236,13 +235,13 @@ def verdict(
 
 
 def p_beyond(found: Estimate, floor: float) -> float | None:
-    """Return p of a true difference within the noise floor, null without an interval.
+    """Return p for a true difference within the noise floor; null without an interval.
 
     For ratios, logs are compared and the floor is log(1 + floor). An infinite floor covers all.
     """
     if found.method is Method.NONE or found.center is None or found.base_mean is None:
         return None
-    if math.isinf(floor):  # identical cells of which one is always 0
+    if math.isinf(floor):  # one of two identical cells is always 0
         return 1.0
     if found.is_ratio:
         center, floor = math.log(found.center), math.log1p(floor)
@@ -259,7 +258,7 @@ def minimum_effect(
     df: FloatArray | float,
     floor: FloatArray | float,
 ) -> FloatArray:
-    """Return p of |true center| <= floor: 2 * P(T > (|center| - floor) / error), at most 1.
+    """Return p for |true center| <= floor: 2 * P(T > (|center| - floor) / error), at most 1.
 
     It is below 0.05 exactly if the 95 % interval lies beyond the floor. Shapes are those of center.
     Source: minimum-effect test, Murphy and Myors 1999.
@@ -291,7 +290,7 @@ def _mean(values: FloatArray, geometric: bool) -> float | None:
     if len(values) == 0:
         return None
     if geometric:
-        # exp(log v) is off by an ulp: values that do not vary are returned unchanged.
+        # exp(log v) can differ from v in its last digit, so values that do not vary stay unchanged.
         return float(values[0]) if np.ptp(values) == 0 else geometric_mean(values)
     return float(np.mean(values))
 

@@ -1,7 +1,7 @@
 """Bytes that depend on the speed of the guest of an emulated or modelled device.
 
-Some levels collect garbage in the background. How much they collect depends on the time that the
-load leaves them. An emulated device has no true time. A modelled device has one, but the guest's
+Some levels collect garbage in the background, and the amount depends on the time that the load
+leaves them. An emulated device has no true time. A modelled device has one, but the guest's
 processor keeps up with it only if the time of the whole rig is virtual.
 """
 
@@ -28,7 +28,7 @@ _OF_LEVEL = ("ledger.json", "raw/{phase}.counters", "raw/{phase}.usage", "series
 
 
 def dependent(info: MetricInfo, base: Side, level: Side) -> str:
-    """Return the levels whose bytes depend on the guest's speed, as a phrase; empty for none."""
+    """Return a phrase with the levels whose bytes depend on the guest's speed; empty for none."""
     if info.kind is MetricKind.TIME or info.better is Better.NONE:
         return ""
     if not any(source.startswith(_OF_LEVEL) for source in info.sources):
@@ -38,7 +38,7 @@ def dependent(info: MetricInfo, base: Side, level: Side) -> str:
 
 
 def _timed(side: Side) -> tuple[str, ...]:
-    """Return the levels of a side that collect in the background at a speed without meaning."""
+    """Return the levels of a side that collect in the background without a true time."""
     return tuple(
         run.spec.level
         for run in side.ok
@@ -49,7 +49,7 @@ def _timed(side: Side) -> tuple[str, ...]:
 
 
 def _has_time(run: RunRecord) -> bool:
-    """Return whether the time of a run is true, or repeats."""
+    """Return whether a run's time is true, or virtual and so the same in each repetition."""
     kind = run.result.device.kind
     if kind is DeviceKind.MODELLED:
         return run.has_virtual_clock
@@ -77,8 +77,8 @@ def disagreement(
 ) -> str:
     """Return why ratios of campaigns depend on the guest's speed; empty if they are shown not to.
 
-    Two campaigns must differ in speed by SPEEDS. No two that do may have ratios that differ by more
-    than the noise floor with the whole interval of their difference.
+    At least two campaigns must differ in speed by the factor SPEEDS. For every such pair, the
+    interval of the difference between their ratios must not lie beyond the noise floor.
     """
     known = {name: speeds_of[name] for name in ratios if name in speeds_of}
     fastest = max(known.values(), default=0.0)
@@ -100,7 +100,7 @@ def disagreement(
 
 
 def _differ(one: Estimate, other: Estimate, *, floor: float) -> bool:
-    """Return whether two log ratios differ by more than the floor, beyond their interval."""
+    """Return whether the interval of two log ratios' difference lies beyond the floor."""
     if not one.center or not other.center:
         return True
     apart = abs(math.log(one.center) - math.log(other.center))

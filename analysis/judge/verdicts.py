@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """The verdict of a row. Only declared claims are better or worse; other rows have no victor."""
+    """The verdict of a row. Only claims are better or worse; others are lower or higher."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -33,5 +33,5 @@ class Verdict(StrEnum):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the row has no ratio with a meaning."""
+        """Whether the row has no meaningful ratio."""
         return not self.is_judged and self is not Verdict.DESCRIPTIVE

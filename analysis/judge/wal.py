@@ -1,4 +1,4 @@
-"""Checks that similar shares of the write-ahead log reached the devices on both sides, by bytes.
+"""Checks that similar shares of the write-ahead log's bytes reached the devices on both sides.
 
 A log that is not synced can stay in a file system's page cache until it is deleted. The level then
 writes less, and would lose more in a crash. zlfs and zenfs write all of it.

@@ -7,7 +7,7 @@ from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 
-# These rows are no result of a comparison: they show their values only.
+# Rows with these verdicts show their values only.
 _NO_RATIO = (
     Verdict.NOT_A_RESULT,
     Verdict.HOST_BOUND,
@@ -34,7 +34,7 @@ def short(name: str, stratum: str) -> str:
 
 
 def ratio(row: Row) -> str:
-    """Return the ratio, or the difference where a value is zero; a dash for no result."""
+    """Return the ratio, or the difference if a value is zero; a dash without a result."""
     if row.verdict in _NO_RATIO:
         return numbers.DASH
     estimate = row.estimate
@@ -44,7 +44,7 @@ def ratio(row: Row) -> str:
 
 
 def interval(row: Row) -> str:
-    """Return the interval; ``exact`` where values do not vary, a dash where there is none."""
+    """Return the interval; ``exact`` if values do not vary, a dash if there is none."""
     estimate = row.estimate
     if estimate.method is Method.EXACT and row.verdict not in _NO_RATIO:
         return "exact"

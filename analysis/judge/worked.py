@@ -1,6 +1,6 @@
-"""Checks that levels did the work in which they differ.
+"""Checks that levels did the work by which they differ: garbage collection.
 
-Levels look alike while none collects garbage, and while the device still has empty zones.
+Before that, while the device still has empty zones, levels look alike.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from analysis.judge.side import Side
 from harness.store.result import Issue
 
 _GC_NEVER_RAN, _GC_UNCOUNTED = "gc-never-ran", "gc-counter-missing"
-# Device writes in capacities from which on a level must have used zones again.
+# After writes of this many capacities, a level must have used zones again.
 _REUSED = 1.0
 
 
 def idle(key: str, base: Side, level: Side) -> list[str]:
-    """Return why two sides did not do the work in which they differ; empty if they did.
+    """Return why two sides did not do the work by which they differ; empty if they did.
 
-    Two settings of one level can differ without any collection, but not before the device writes
+    Two settings of one level can differ without any collection, but only after the device writes
     that their study declares.
     """
     found = _without_collection(key, base, level) if base.levels != level.levels else []
@@ -59,7 +59,7 @@ def uncounted(key: str, base: Side, level: Side) -> list[str]:
 
 
 def _with_issue(side: Side, phase: str, code: str) -> int:
-    """Count the runs with an issue in the phase; of the whole run, in any phase."""
+    """Count the runs with an issue in the phase, or in any phase for a metric of the whole run."""
 
     def matters(issue: Issue) -> bool:
         return issue.code == code and (phase == "run" or issue.phase in (None, phase))

@@ -34,7 +34,7 @@ def _write(curve: str, x: float) -> float:
 RESET = _means("reset_unfinished")
 RESET_AFTER_FINISH = _means("reset_after_finish")
 FINISH = tuple(sorted(_means("finish")))
-# A write of 4 KiB that opens its zone, and one to an open zone.
+# Latencies of a write of 4 KiB that opens its zone, and of one to an open zone.
 FIRST_WRITE = _write("first_write_implicit_open_4k", 0)
 LATER_WRITE = _write("spdk_write_qd1", 4)
 

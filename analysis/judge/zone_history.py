@@ -21,7 +21,7 @@ from harness.workloads.zoneprobe import quantile
 
 _NS_PER_US = 1000
 _US_PER_MS = 1000
-_LIMIT = 4 << 20  # the runner's limit (harness/workloads/load_program.py)
+_LIMIT = 4 << 20  # bytes; the runner's limit (harness/workloads/load_program.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Holds models of drives against measured points."""
+"""Compares models of drives with measured points."""

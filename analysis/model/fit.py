@@ -19,12 +19,12 @@ from harness.plan.drive_models import DriveModel
 from harness.plan.drive_values import BANDWIDTHS, BYTES, TIMES, number, sourced
 from harness.plan.load import build, nearest
 
-# A parameter moves by at most this factor; a step of the search is large against rounding to ns.
+# A parameter changes by at most this factor. The search's step exceeds the rounding to ns.
 _RANGE, _STEP = 4.0, 0.02
-# Errors count in tolerances; an error counts linearly from this many on.
+# Errors are in units of tolerances; above this many, an error counts linearly.
 _SOFT = 2.0
 _US = 1000
-# Numbers of which the first is at most the second; the program refuses others.
+# Pairs whose first number is at most the second; zonemodel refuses others.
 _ORDERED = (
     ("flash.read_spread", "flash.read_4k"),
     ("flash.read_4k", "flash.read_page"),
@@ -63,7 +63,7 @@ def fit(
     rounds: int,
     on_progress: Callable[[int, float], None] = lambda _evaluations, _mean: None,
 ) -> Fitted:
-    """Change the named numbers so that the points' core curves are met.
+    """Change the named numbers so that the model's core curves fit the points.
 
     ``source`` is written beside each changed value.
 
@@ -143,7 +143,7 @@ def _set(
 
 
 def _keep_order(leaves: Mapping[str, dict[str, Any]], names: Collection[str]) -> None:
-    """Move a number that the search changes to the limit that another one sets."""
+    """Move a number that the search changed back to the limit that another number sets."""
     for low, high in _ORDERED:
         if low not in leaves or high not in leaves:
             continue

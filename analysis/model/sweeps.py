@@ -1,6 +1,7 @@
-"""Sweeps of fio on the model of a drive: each point becomes a job, and its numbers a point again.
+"""Sweeps of fio on the model of a drive: each point becomes a job, whose result is a point.
 
-The model replaces fio: closed loops of equal commands, on the host's stack of the scheduler.
+The model's clients replace fio: each is a closed loop of equal commands, on the host stack of the
+scheduler.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class SweptModel:
-    """What a model's jobs gave.
+    """The results of a model's jobs.
 
-    ``left_out`` names jobs that it cannot play: several writes to one zone, with a scheduler that
-    does not merge them, wait for each other.
+    ``left_out`` names jobs that the model cannot play: several writes to one zone, which wait for
+    each other if the scheduler does not merge them.
     """
 
     points: tuple[BlockPoint, ...]
@@ -61,7 +62,8 @@ def sweep(
 ) -> SweptModel:
     """Play every sweep for the model's kinds of namespace. Repetitions differ by their seed.
 
-    A drive without zones is scaled to the workload's ``region``: a whole one takes memory only.
+    A drive without zones is scaled to the workload's ``region``; a whole one would only take
+    memory.
 
     Raises:
         ConfigError: no sweep is for the model, it has no stack for a scheduler, or it refuses a
@@ -124,7 +126,7 @@ def job(task: _Task, rooms: _Rooms) -> Job:
 
 
 def _prepared(point: Point) -> Iterator[dict[str, Any]]:
-    """Yield the drive's state. It is new, so nothing has to be reset or discarded."""
+    """Yield the drive's state. The drive is new, so nothing must be reset or discarded."""
     if point.sweep.zoned:
         if "fill" in point.sweep.prepare:
             yield {"zones": [LABEL_ZONES, LABEL_ZONES + point.jobs], "fill_pct": 100}
@@ -136,7 +138,7 @@ def _prepared(point: Point) -> Iterator[dict[str, Any]]:
 
 
 def _zone(point: Point, rooms: _Rooms, index: int) -> dict[str, Any]:
-    """Return a zone of the client's own. What merges writes stops at the end of the zone."""
+    """Return a zone for this client only. With merged writes, it stops at the zone's end."""
     first = LABEL_ZONES + index
     own: dict[str, Any] = {"zones": [first, first + 1]}
     if point.sweep.writes:

@@ -16,12 +16,12 @@ from harness.plan.load import build
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
 
-# Largest mean error of a core curve. No point is beyond this factor of its tolerance.
+# Largest mean error of a core curve, and the most tolerances by which a point may miss.
 CORE_MEAN, CORE_FACTOR = 0.05, 2.0
 # Share of a tail's points that must be within tolerance.
 TAIL_WITHIN = 0.8
 _KILO, _US = 1e3, 1e3
-# How each statistic is read from the program's numbers: field and divisor.
+# Field and divisor with which each statistic is read from zonemodel's numbers.
 _FIELDS: Mapping[str, tuple[str, float]] = {
     "mean": ("mean_ns", _US),
     "p50": ("p50_ns", _US),
@@ -37,7 +37,7 @@ _FIELDS: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A point and the model's value; null where the model gave too few samples."""
+    """A point and the model's value; null if the model gave too few samples."""
 
     point: MeasuredPoint
     grade: Grade
@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class CurveError:
-    """Errors of one statistic of a curve. ``passed`` is null where no point is judged.
+    """Errors of one statistic of a curve. ``passed`` is null if no point is judged.
 
     ``why`` is the reason of a known miss, '' for none.
     """
@@ -75,7 +75,7 @@ class CurveError:
 
     @property
     def judged(self) -> tuple[Compared, ...]:
-        """Points with a tolerance; all points where none has one."""
+        """Points with a tolerance; all points if none has one."""
         return tuple(one for one in self.points if one.judged) or self.points
 
     @property
@@ -93,7 +93,7 @@ class CurveError:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the curve is as near as its grade asks."""
+        """Whether the errors are as small as the curve's grade requires."""
         if not any(one.judged for one in self.points):
             return None
         if self.grade == "core":
@@ -103,7 +103,7 @@ class CurveError:
 
     @property
     def missed(self) -> bool:
-        """Whether a core curve fails as known: in its mean only."""
+        """Whether a core curve is a known miss, which fails only in its mean."""
         return self.passed is False and bool(self.why) and self._in_bounds
 
     @property

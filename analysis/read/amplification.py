@@ -1,7 +1,7 @@
 """Bytes per user byte over device writes, from a run's ledger and its series.
 
-The ledger has the bytes of each phase. Series divide them over the time of the phase, so that the
-last value of a line is the one of the ledger.
+The ledger has the bytes of each phase. Series distribute them over the time of the phase, so the
+last value of a line is the ledger's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from analysis.read.load import RunRecord
 from analysis.read.series import read_by_column
 from harness.store.ledger import LedgerEntry
 
-_STEPS = 20  # points of a line in one capacity of device writes
-_WINDOW = 0.5  # of the capacity
+_STEPS = 20  # points of a line per capacity of device writes
+_WINDOW = 0.5  # length in capacities
 
 
 class AmplificationPoint(NamedTuple):
     """Device writes since the first fill in capacities, and bytes below per user byte.
 
-    ``window`` covers the last half of the capacity; None before half of it is written, and without
-    user bytes in it.
+    ``window`` is the ratio over the last half capacity of device writes; None before half a
+    capacity was written, and if the window has no user bytes.
     """
 
     turnover: float
@@ -40,8 +40,8 @@ class Amplification:
     """The line of a run.
 
     Attributes:
-        media: whether the bytes are those of the medium; else those that the devices accepted.
-        points: by rising device writes.
+        media: whether bytes are counted at the media; if not, at the devices' input.
+        points: in the order of device writes.
         ends: phase → device writes at its end, in capacities.
     """
 
@@ -58,7 +58,7 @@ class _Curve(NamedTuple):
 
 
 class _Phase(NamedTuple):
-    """A phase up to the begin of the next one, in seconds since the run began."""
+    """A phase up to the beginning of the next one, in seconds since the run began."""
 
     entry: LedgerEntry
     begin: float
@@ -75,7 +75,7 @@ def read(run: RunRecord) -> Amplification | None:
     """
     phases = [] if run.spec.tenants else _phases(run)
     if not phases or any(phase.entry.user is None for phase in phases):
-        return None  # without a look at the other series
+        return None  # before the other series are read
     written = _by_device(run, "diskstats.csv", ".write_bytes")
     if not written:
         return None
@@ -115,7 +115,7 @@ def _phases(run: RunRecord) -> list[_Phase]:
         operations = None
         if "operations" in header and columns[0]:
             t, done = columns[0], np.cumsum(columns[header.index("operations")])
-            # Starts have whole seconds. The last operations can lack a row.
+            # Recorded starts are whole seconds. The last operations can lack a row.
             begin, end = min(begin, t[0]), max(end, t[-1])
             total = max(float(phase.operations_done or 0), float(done[-1]))
             operations = _Curve(np.array([begin, *t, end]), np.array([0.0, *done, total]))
@@ -154,11 +154,11 @@ def _points(
     total = float(device[-1])
     step = min(capacity, total) / _STEPS
     places = np.append(step * np.arange(1, int(total / step)), total)
-    rising = np.append(True, np.diff(device) > 0)  # the first time of each count
+    rising = np.append(True, np.diff(device) > 0)  # keeps the first time of each count
     users, bytes_ = (np.interp(places, device[rising], one[rising]) for one in (user, below))
     starts = places - _WINDOW * capacity
     before, moved = (np.interp(starts, device[rising], one[rising]) for one in (user, below))
-    # What follows the last device write belongs to the last point.
+    # User bytes after the last device write belong to the last point.
     users[-1], bytes_[-1] = user[-1], below[-1]
     for index, place in enumerate(places):
         if users[index] <= 0:

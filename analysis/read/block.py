@@ -1,4 +1,4 @@
-"""Points of block-level sweeps: what each measured phase of fio found, by its options."""
+"""Points of block-level sweeps: the results of each measured phase of fio, by its options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.store.spec import Device, PhaseRole, PhaseSpec, RunSpec
 from harness.tools import fio, histogram
 from harness.workloads.fio_sweeps import RAMP, RESERVED
 
-# Quantiles in ten-thousandths, and the metrics that stand for them where no histogram is stored.
+# Quantiles in ten-thousandths, and the metrics to use if no histogram is stored.
 _MEDIAN, _P95 = (5000, "latency_p50"), (9500, "latency_p95")
 # Steps after which a device holds data.
 _FILLING = frozenset({"fill", "overwrite"})
@@ -26,9 +26,10 @@ _OWN = frozenset({"level", "scheduler"})
 class BlockPoint:
     """One phase of one run. ``iops`` and latencies in µs are null where they are unknown.
 
-    ``row`` and ``others`` say what the run is, ``block`` which runs belong together, ``model`` the
-    drive. ``overwrites`` is true for writes of blocks that hold data already. ``instructions`` are
-    per command, ``merged`` is the share of write requests that the kernel merged into others.
+    ``row`` and ``others`` name the run's level and factors, ``block`` the runs that belong
+    together, ``model`` the drive. ``overwrites`` is true if the written blocks already hold data.
+    ``instructions`` are per command, ``merged`` is the share of write requests that the kernel
+    merged into others.
     """
 
     row: str
@@ -50,7 +51,7 @@ class BlockPoint:
 
     @property
     def device(self) -> tuple[str, ...]:
-        """What was measured, and in which setting: only points of one are compared."""
+        """The measured device with its setting; only points of one device are compared."""
         return (self.row, *self.others)
 
     @property
@@ -60,7 +61,7 @@ class BlockPoint:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads and does not write."""
+        """Whether the phase only reads."""
         return self.rw in ("read", "randread")
 
     @property
@@ -70,7 +71,7 @@ class BlockPoint:
 
     @property
     def operation(self) -> str:
-        """The kind of access, for people."""
+        """The kind of access, as readable text."""
         return f"over{self.rw}" if self.overwrites else self.rw
 
     @property
@@ -90,7 +91,7 @@ def has_points(runs: Iterable[RunRecord]) -> bool:
 
 
 def _points(run: RunRecord) -> Iterator[BlockPoint]:
-    """Yield the measured phases with one kind of access; those that prepare them have none.
+    """Yield a point for each measured phase with one kind of access; preparing phases have none.
 
     A write of a device that a phase filled before overwrites data.
     """

@@ -1,4 +1,4 @@
-"""Clients of jobs of fio: what each found in a run, from fio's own output."""
+"""Clients of fio's jobs: the results of each in a run, from fio's own output."""
 
 from __future__ import annotations
 

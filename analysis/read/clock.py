@@ -15,7 +15,8 @@ _DURATIONS = frozenset({"s", "us"})
 def model_time(key: str, value: float, unit: str, dilation: int) -> float:
     """Return a metric on the model's clock: durations are shorter, rates are higher.
 
-    Counts, bytes and ratios stay, as do times that are computed from a model's numbers.
+    Counts, bytes and ratios stay the same, and so do times that are computed from a model's
+    numbers.
     """
     info = CATALOGUE.get(key.rpartition(".")[2])
     if info is not None and info.kind is not MetricKind.TIME:

@@ -1,4 +1,4 @@
-"""Modelled drives as runs recorded them."""
+"""Modelled drives in the records of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RecordedDrive:
 
 
 def drive_of(model: str) -> RecordedDrive | None:
-    """Return the drive behind a recorded device model; None if it is no single modelled drive."""
+    """Return the drive of a recorded device model; None if it is not one modelled drive."""
     found = _NAME.match(model)
     if found is None:
         return None

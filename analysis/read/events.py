@@ -1,4 +1,4 @@
-"""Events below the workload, for the strip under a run's series."""
+"""Events below the workload, which are drawn in a strip under a run's series."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
 
     Seconds are on the clock of the drive's model.
 
-    Flushes and compactions come from RocksDB. Collections come from the level, with the second in
-    which its counter changed. Finishes and resets come from the tracer.
+    Flushes and compactions come from RocksDB, finishes and resets from the tracer. Collections come
+    from the level's counter, to the second in which it changed.
 
     Raises:
         RunFailed: a series is damaged.

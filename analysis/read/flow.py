@@ -1,4 +1,4 @@
-"""Reads where the bytes of runs went: their ledgers and RocksDB's table of LSM levels."""
+"""Reads the path of the bytes of runs: their ledgers and RocksDB's table of LSM levels."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class RunRecord:
 
     @property
     def has_virtual_clock(self) -> bool:
-        """Whether the machine's clock counts instructions; it begins at a fixed date."""
+        """Whether the machine's clock counts instructions; such a clock begins at a fixed date."""
         host = self.result.manifest.get("host")
         return isinstance(host, Mapping) and host.get("virtual_time") is True
 
@@ -175,7 +175,7 @@ class CampaignData:
         return (known.index(level) if level in known else len(known), row)
 
     def skipped(self) -> dict[str, Reason]:
-        """Return planned level → why it never ran: from skipped runs, then from the probes."""
+        """Return planned level → reason why it never ran: of skipped runs, else of the probes."""
         ran = {run.spec.row for run in self.runs if run.result.status is not Status.SKIPPED}
         reasons: dict[str, Reason] = {}
         for run in self.runs:
@@ -231,12 +231,13 @@ def load_pool(paths: Sequence[Path], given: Sequence[str] = ()) -> Pool:
 
     Args:
         paths: the campaigns' folders.
-        given: what the user calls them, for labels if folder names are equal; paths by default.
+        given: the names that the user typed, for labels if folder names are equal; paths by
+            default.
 
     Raises:
         ConfigError: a file has an unknown schema version.
         RunFailed: a run directory is corrupt.
-        UsageError: a run is in two of them: it would count as two measurements.
+        UsageError: a run is in two campaigns, and would count as two measurements.
     """
     if len(paths) == 1:
         return Pool((load(paths[0]),))
@@ -251,7 +252,7 @@ def load_pool(paths: Sequence[Path], given: Sequence[str] = ()) -> Pool:
 
 
 def _refuse_copies(pool: Pool) -> None:
-    """Refuse campaigns that share a run, as copies and archives do: its checksums are the same."""
+    """Refuse campaigns that share a run, such as copies and archives; checksums are compared."""
     known: dict[bytes, RunRecord] = {}
     for run in pool.runs:
         first = known.setdefault((run.path / checksums.NAME).read_bytes(), run)
@@ -260,7 +261,7 @@ def _refuse_copies(pool: Pool) -> None:
 
 
 def _named_twice(problem: str) -> UsageError:
-    hint = "name each campaign once; a copy is no second measurement"
+    hint = "name each campaign once; a copy is not a second measurement"
     return UsageError(problem, hint=hint, code="twice")
 
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
-# Starting a process with its imports takes as long as some hundred runs.
+# Starting a process with its imports takes as long as about a hundred runs.
 MANY = 1500
-_MOST_WORKERS = 8  # each has its own copy of the libraries
+_MOST_WORKERS = 8  # each process needs memory for its libraries
 _CHUNK = 64
 
 

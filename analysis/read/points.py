@@ -1,7 +1,7 @@
 """Measured points of drives: one CSV file each, in ``analysis/references/points`` or a user's.
 
-A row is a point of a curve: ``y`` is the statistic ``y_name`` at ``x``, in ``unit``, and
-a model may be ``tolerance`` away from it. ``source`` names the data set.
+A row is a point of a curve: ``y`` is the statistic ``y_name`` at ``x``, in ``unit``. A model may
+differ from it by ``tolerance``. ``source`` names the data set.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "rate": {"op/s": 1},
     "dlwa": {"-": 1},
 }
-# Points without a tolerance: printed, never judged.
+# Words for points without a tolerance, which are printed but not judged.
 UNJUDGED = ("info", "stretch")
-# A closed form, written with four digits.
+# The tolerance of values from a closed formula, which have four digits.
 _EXACT = 0.0005
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%", re.ASCII)
 

@@ -14,7 +14,7 @@ from harness.store import packed
 
 # More points make the page larger but no more precise.
 _MOST_POINTS = 300
-_OPERATIONS, _LATENCY = "operations", "latency_"  # a column of a program's series, and prefix
+_OPERATIONS, _LATENCY = "operations", "latency_"  # column of a program's series; prefix of columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
 def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return operations per second over time, one series per phase.
 
-    A rate is over the time since the row before: on levels with their own file system db_bench
-    prints no line in a stall. The first row has no interval and is left out.
+    A rate is over the time since the last row. In a stall, db_bench can print no row on levels with
+    their own file system. The first row has no interval and is left out.
     """
     found = []
     for phase in run.result.phases:
@@ -65,7 +65,7 @@ def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
 
 
 def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
-    """Return ``run.seconds`` of each time, without a look at the device for each."""
+    """Return ``run.seconds`` of each time, but look up the device only once."""
     second = run.seconds(1.0)
     return times if second == 1.0 else [t * second for t in times]
 
@@ -73,9 +73,9 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     """Read a numeric CSV as (header, rows); both are empty without the file.
 
-    Incomplete lines are left out: a last line without a newline, whose number can be cut, and lines
-    with an empty cell. An interval without operations is complete: its latencies are empty in the
-    file, and NaN here.
+    Incomplete lines are left out: lines with an empty cell, and a last line without a newline,
+    whose number can be cut. But an interval without operations is complete: its latencies are empty
+    in the file, and NaN here.
 
     Raises:
         RunFailed: a cell is not a number.
@@ -90,7 +90,7 @@ def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
     if not text:
         return [], []
     try:
-        return _regular(text) or _any(text)
+        return _read_regular(text) or _read_irregular(text)
     except ValueError:
         raise _not_numeric(path) from None
 
@@ -116,7 +116,7 @@ def _not_numeric(path: Path) -> RunFailed:
     return corrupt(f"{path.parent.parent.name}/series/{path.name} is not numeric")
 
 
-def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
+def _read_regular(text: str) -> tuple[list[str], list[list[float]]] | None:
     """Read a file with only complete lines, in a fifth of the time; None for other files.
 
     Raises:
@@ -135,7 +135,7 @@ def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
     return head.split(","), [values[i :: commas + 1] for i in range(commas + 1)]
 
 
-def _any(text: str) -> tuple[list[str], list[list[float]]]:
+def _read_irregular(text: str) -> tuple[list[str], list[list[float]]]:
     complete = text[: text.rfind("\n") + 1]
     header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
     latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]

@@ -1,8 +1,8 @@
 """Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
 A phase is cut into rounds of equal device writes, which are averaged over the runs of a cell. It is
-"steady" only if they exclude large changes of user bytes per device byte, of throughput, and of
-bytes that wait for compaction.
+"steady" only if the rounds exclude large changes of user bytes per device byte, of throughput, and
+of bytes that wait for compaction.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
 from analysis.read.series import read_by_column
 
-# Device writes after the fill, in capacities, before which no phase is steady.
+# A phase is steady only after these device writes since the fill, in capacities.
 TURNOVER = 1.0
-SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
+SHORTEST = 2.0  # seconds of a round on this machine's clock; a sample takes at least 1 s
 _NO_SERIES = "no series was recorded"
 _THROUGHPUT = "throughput"
-_ENDS = 2  # rounds that are left out
+_ENDS = 2  # rounds left out: the first and the last
 
 
 class SteadyLabel(StrEnum):
@@ -46,8 +46,8 @@ class Rounds:
 
     Attributes:
         window: begin and end in seconds since the run began, None without rounds.
-        throughputs: operations per second of each round. On a modelled drive, times are of the
-            model.
+        throughputs: operations per second of each round. On a modelled drive, seconds are the
+            model's.
         shares: quantity → its value in each round, as a share of its mean.
         turnover: device writes from the fill to the end, in capacities; None if it only reads.
     """
@@ -60,7 +60,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A label, and the mean window of the runs: None if one of them has no rounds."""
+    """A label, and the mean window of the runs, which is None if a run has no rounds."""
 
     label: SteadyLabel
     begin: float | None
@@ -233,7 +233,7 @@ def _labelled(phase: str, group: _Group, known: Sequence[tuple[RunRecord, Rounds
 
 
 def _on_model_clock(rounds: Rounds, second: float) -> Rounds:
-    """Return rounds with times of the model; ``second`` is a second of the machine there."""
+    """Return rounds with the model's times; ``second`` is a machine's second in model time."""
     if second == 1.0 or rounds.window is None:
         return rounds
     begin, end = rounds.window
@@ -282,7 +282,7 @@ def _rounds_of_run(job: _RoundsJob) -> tuple[Rounds | None, ...]:
 
 
 def window(steady: Steady) -> str:
-    """Return the rounds and their checks in one phrase."""
+    """Return the rounds and their checks as one phrase."""
     if steady.begin is None or steady.end is None:
         return steady.why
     return f"{steady.rounds} rounds from {steady.begin:.4g} to {steady.end:.4g} s: {steady.why}"
@@ -291,7 +291,7 @@ def window(steady: Steady) -> str:
 def _progress(
     job: _RoundsJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
 ) -> PhaseSeries:
-    # The start of the first interval is not recorded: count from its end.
+    # The start of the first interval is not recorded, so operations count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
     pending = _column(job.folder / "series" / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
     curve = TimeSeries(operations.t, done)
@@ -322,8 +322,8 @@ def _cuts(progress: PhaseSeries) -> list[float]:
 
     Rounds have equal device writes, or equal times where nothing is written.
 
-    The first and the last round are left out: a phase begins without anything to compact, and ends
-    in the middle of a burst of writes.
+    The first and the last round are left out: a phase begins with nothing to compact, and ends in
+    the middle of a burst of writes.
     """
     first, last = progress.operations.t[0], progress.operations.t[-1]
     count = min(trend.BLOCKS + _ENDS, int((last - first) / SHORTEST))
@@ -359,8 +359,8 @@ def _shares_of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> dict[str,
     """Return the shares of a phase that writes.
 
     Rounds have equal device bytes, so their user bytes have the mean 1 / write amplification. The
-    inverse is finite also in a round where the level only collects. Bytes that wait for compaction
-    can be 0, so their scale is the user's bytes.
+    inverse is finite even in a round in which the level only collects garbage. Bytes that wait for
+    compaction can be 0, so they are scaled by user bytes.
     """
     user = [
         progress.payload * (progress.operations.at(b) - progress.operations.at(a))

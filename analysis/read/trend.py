@@ -17,16 +17,16 @@ from scipy import stats as scipy_stats
 from analysis.read.arrays import FloatArray
 
 BLOCKS = 20
-FEWEST = 5  # blocks that are left after merging: three degrees of freedom
-# A drift up to this share of the mean is no drift: SNIA's limit for the fitted line.
+FEWEST = 5  # blocks left after merging; three degrees of freedom
+# A change up to this share of the mean is not a drift: SNIA's limit for the fitted line.
 TOLERATED = 0.10
-# A steady series excludes this change with 95 %. A line that doubles changes by 2/3 of its mean.
+# A steady series excludes a change of this share with 95 %. A line that doubles changes by 2/3.
 EXCLUDED = 0.60
 _ONE_SIDED, _TWO_SIDED = 0.95, 0.975
 
 
 class LinearTrend(NamedTuple):
-    """The change of the least-squares line from begin to end, its standard error and its df."""
+    """The change of the least-squares line from start to end, its standard error and its df."""
 
     center: FloatArray
     error: FloatArray
@@ -34,7 +34,7 @@ class LinearTrend(NamedTuple):
 
     @property
     def drifts(self) -> NDArray[np.bool_]:
-        """Whether the change is larger than TOLERATED beyond its error."""
+        """Whether the change exceeds TOLERATED by more than its error."""
         return np.abs(self.center) - _quantile(_TWO_SIDED, self.df) * self.error > TOLERATED
 
     @property

@@ -1,4 +1,4 @@
-"""Media bytes per user byte against device writes, and the end of it divided by layer."""
+"""Media bytes per user byte against device writes, and their final value by layer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHADES = (0.0, 0.6)  # opacity of neighbouring phases
 _NARROW = 0.02  # phases with a smaller share of the axis have no name
 _STYLES = ("-", (0, (1, 1.2)), (0, (4, 1, 1, 1)))  # by stratum
 _DASHED = (0, (4, 2))  # without media bytes
-_ROOM = 1.6  # the axis ends here, in multiples of the largest last value
+_ROOM = 1.6  # end of the axis, in multiples of the largest last value
 # The layer that adds the bytes → colour and hatch.
 _PARTS: dict[str, Look] = {
     "RocksDB": {"color": PALETTE[2]},
@@ -138,7 +138,7 @@ def split_of(entry: LedgerEntry) -> dict[str, float] | None:
     """Return what each layer adds to a user byte; None if RocksDB's or the user's are unknown.
 
     The sum is the write amplification of the medium, or of the device where M is unknown. Deleted
-    files that a file system never wrote are no part of RocksDB's bytes.
+    files that a file system never wrote are not counted in RocksDB's bytes.
     """
     above = (entry.wal, entry.flush, entry.compaction)
     if not entry.user or any(size is None for size in above):
@@ -210,7 +210,7 @@ def _shade(stack: tuple[Axes, Axes], ends: Mapping[str, float]) -> None:
 
 
 def _sources(groups: Sequence[Group]) -> str:
-    """Return the caption's sentence about what counted the media bytes, '' for nothing."""
+    """Return the caption's sentence about the source of media bytes; '' without a source."""
     sources = dict.fromkeys(
         entry.media_source
         for group in groups

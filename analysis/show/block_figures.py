@@ -21,7 +21,7 @@ _SENTENCE = "One dot per run; lines: geometric means."
 
 @dataclass(frozen=True, slots=True)
 class SweepLine:
-    """One line: its name, and its values in the runs by place on the axis."""
+    """One line: its name, and the runs' values at each x."""
 
     label: str
     values: dict[int, list[float]]
@@ -36,7 +36,7 @@ def line(
     *,
     dashed: bool = False,
 ) -> SweepLine:
-    """Return the line of points; values that are unknown are left out."""
+    """Return the line through points; unknown values are left out."""
     found: dict[int, list[float]] = defaultdict(list)
     for point in points:
         one = value(point)

@@ -26,10 +26,10 @@ class Column:
     Attributes:
         name: key in JSON and CSV.
         value: raw value of a row, in JSON and CSV.
-        text: cell for people; None: only JSON and CSV have the column.
-        title: heading for people; ``{contrast}`` is replaced by the contrasted factor.
+        text: readable cell; None: only JSON and CSV have the column.
+        title: readable heading; ``{contrast}`` is replaced by the contrasted factor.
         label: short title for narrow screens; empty: none.
-        rank: position where the verdict comes before its numbers (page, pull requests).
+        rank: position in tables with the verdict first (page, pull requests).
         is_number: right-aligned.
     """
 
@@ -42,21 +42,21 @@ class Column:
     is_number: bool = False
 
     def cell(self, row: Row) -> str:
-        """Return the cell for people."""
+        """Return the readable cell of a row."""
         return self.text(row) if self.text else str(self.value(row))
 
     def heading(self, contrast: str) -> str:
-        """Return the heading for people."""
+        """Return the readable heading."""
         return self.title.format(contrast=contrast)
 
 
 def shown() -> list[Column]:
-    """Return the columns for people."""
+    """Return the columns with readable cells."""
     return [column for column in COLUMNS if column.text is not None]
 
 
 def ranked() -> list[Column]:
-    """Return the columns for people, the verdict before its numbers."""
+    """Return the columns with readable cells, the verdict before its numbers."""
     return sorted(shown(), key=lambda column: column.rank)
 
 
@@ -81,7 +81,7 @@ def notes(row: Row) -> str:
 
 
 def own_notes(row: Row) -> str:
-    """Return the notes about this row alone: its claim, and the difference it could have shown."""
+    """Return the notes on this row only: its claim, and the difference it could have shown."""
     return "; ".join((*_claim_notes(row), *_power_notes(row)))
 
 
@@ -94,7 +94,7 @@ def _claim_notes(row: Row) -> tuple[str, ...]:
 
 
 def _power_notes(row: Row) -> tuple[str, ...]:
-    """Return the smallest difference that could have been shown, where none was."""
+    """Return the smallest difference that the row could have shown, if it shows none."""
     smallest = power.detectable(row.estimate, row.floor)
     if row.verdict is not Verdict.NO_DIFFERENCE or smallest is None:
         return ()

@@ -1,4 +1,4 @@
-"""What each phase cost: CPU time, reads served by caches, use of the device."""
+"""The costs of each phase: CPU time, reads served by caches, use of the device."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _bandwidth(phase: _Phase) -> str:
     share = phase.value("bandwidth_share")
     kind = phase.run.result.device.kind
     if share is None and kind is not DeviceKind.HARDWARE:
-        return f"null: a device that is {kind.value} has no cap"
-    return "null: the drive's cap is not known" if share is None else f"{share:.1%}"
+        return f"null: the bandwidth limit of a device that is {kind.value} is unknown"
+    return "null: the drive's bandwidth limit is unknown" if share is None else f"{share:.1%}"
 
 
 def _percent(metric: str) -> Callable[[_Phase], str]:

@@ -32,14 +32,15 @@ _PAPER = {INK: "#000000", GRID: "#dddddd"}
 _COLORED = ("color", "facecolor", "edgecolor", "hatchcolor", "markerfacecolor", "markeredgecolor")
 WIDTH = 4.6  # inches; narrow enough for a phone at full width
 SECONDS = "seconds since the run began"
-# Legends, in inches: width beside the names of the vertical axis, sample with gaps, letter, row.
+# Inches of a legend: its width beside the vertical axis' names, a sample with gaps, a letter, a
+# row.
 _BESIDE_AXIS, _SAMPLE, _LETTER, _LEGEND_ROW = 3.8, 0.52, 0.06, 0.17
-_FEW_ROWS = 3  # of a legend, for which a figure has room
-# More points or lines of a group than this overlap and take megabytes.
+_FEW_ROWS = 3  # a figure has room for a legend of these rows
+# More points or lines of a group than these overlap, and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
 _EMULATED = {True: "emulated: not a result", False: "emulated device"}
 _KEPT: ContextVar[bool] = ContextVar("_KEPT", default=False)
-_LOUD = 30  # characters of a mark that fits when it is large
+_LOUD = 30  # characters of a watermark that fits in large type
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -88,7 +89,7 @@ def style() -> AbstractContextManager[None]:
 
 @contextmanager
 def keeping_figures() -> Iterator[None]:
-    """Keep the figures of the plots that are drawn inside: a page would need much memory."""
+    """Keep the figures of plots drawn inside the block; a page does not, to save memory."""
     token = _KEPT.set(True)
     try:
         yield
@@ -158,7 +159,7 @@ def shared_legend(figure: Figure) -> None:
 
 
 def _make_room(figure: Figure | None, names: Sequence[str], width: float) -> int:
-    """Make a figure higher for its legend; return the columns, at most 3, that fit into inches."""
+    """Make a figure higher for its legend; return how many columns, at most 3, fit ``width``."""
     column = _SAMPLE + _LETTER * max(map(len, names), default=0)
     columns = min(3, max(1, int(width / column)))
     if figure is not None:
@@ -186,7 +187,7 @@ def mark_of(comparison: Comparison, kind: MetricKind) -> str:
 
 
 def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
-    """Write a watermark over the figure, a short one large over times; convert it to SVG text."""
+    """Write a watermark over the figure, large if short and over times; convert to SVG text."""
     if mark:
         loud = kind is MetricKind.TIME and len(mark) <= _LOUD
         size, rotation = (15, 16) if loud else (9, 0)
@@ -202,15 +203,15 @@ def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
 
 @contextmanager
 def on_paper(figure: Figure) -> Iterator[None]:
-    """Give a drawn figure the colours of white paper; the body can save it in other formats."""
+    """Give a drawn figure the colours of white paper; the block can save it in other formats."""
     for artist in figure.findobj():
         for part in _COLORED:
             if (read := getattr(artist, f"get_{part}", None)) and (new := _PAPER.get(_hex(read()))):
                 getattr(artist, f"set_{part}")(new)
         if isinstance(artist, Patch) and artist.get_hatch():
-            artist.set_edgecolor(_PAPER[INK])  # Chromium hatches nothing whose edge is transparent
+            artist.set_edgecolor(_PAPER[INK])  # Chromium draws no hatch if the edge is transparent
     replaced = {key: _PAPER[value] for key, value in _STYLE.items() if value in _PAPER}
-    with mpl.rc_context(_STYLE | replaced):  # of ticks that another size of text adds
+    with mpl.rc_context(_STYLE | replaced):  # for ticks that another size of text adds
         yield
 
 

@@ -125,7 +125,7 @@ def pareto(points: Sequence[SettingValue], x: Axis, y: Axis, label: Label) -> Pl
 
 
 def front(costs: Mapping[FinishSetting, tuple[float, float]]) -> list[FinishSetting]:
-    """Return the settings that no other equals or beats in both costs."""
+    """Return the settings for which no other is at least as good in both costs."""
 
     def beaten(mine: tuple[float, float]) -> bool:
         return any(
@@ -136,7 +136,7 @@ def front(costs: Mapping[FinishSetting, tuple[float, float]]) -> list[FinishSett
 
 
 def occupancies(samples: Mapping[FinishSetting, Sequence[float]], label: Label) -> Plot:
-    """Draw how full zones were when finished: boxes by threshold, one row per zone size.
+    """Draw the occupancy of zones at their finish: boxes by threshold, one row per zone size.
 
     ``samples`` in % of the zone's capacity, all runs of a setting together.
     """

@@ -94,7 +94,7 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
             _bar(axes, y, members, user=user, factor=factor)
         axes.set_title(group.label, loc="left", fontsize=9, fontweight="bold", pad=2)
         name_rows(axes, list(own))
-    stack[-1].set_xlim(0, 1.14 * most / factor or 1)  # leaves space for the multiple of U
+    stack[-1].set_xlim(0, 1.14 * most / factor or 1)  # room for the multiple of U
     stack[-1].set_xlabel(unit)
     for part, look in _LOOKS.items():
         if any(part in (layer.parts or ()) for layer in every):

@@ -1,4 +1,4 @@
-"""The sentences below a comparison table: skipped rows, differences, certainty."""
+"""The lines below a comparison table: skipped rows, differences, noise, drift, steady state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from analysis.judge.compare import Comparison
 from analysis.read import steady
 from analysis.tenants import mix
 
-# First words of a line by the consequence of the differences in it.
+# First words of a line, by the consequence of the differences in it.
 _CONSEQUENCES = {"no verdict": "NOT COMPARABLE", "declared": "declared", "listed": "also differs"}
 
 
@@ -20,7 +20,7 @@ def footer(comparison: Comparison) -> list[str]:
         lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
     # The cells of a mix differ by design. Each tenant is the same in all of its own runs.
     lines += [] if has_tenants else _difference_lines(comparison)
-    lines += [f"not there yet: the part of rig {rig}" for rig in plan.rigs_to_come]
+    lines += [f"not measured yet: the part of rig {rig}" for rig in plan.rigs_to_come]
     if plan.hosts_differ:
         differ = "; ".join(plan.hosts_differ)
         lines.append(f"hosts differ, as declared; blocks are compared within a host: {differ}")
@@ -60,13 +60,13 @@ def _noise_lines(comparison: Comparison) -> list[str]:
 
 
 def _drift_lines(comparison: Comparison) -> list[str]:
-    """Return one line per metric that drifted over the campaign, or that none did."""
+    """Return one line per metric that drifted over the campaign, or one line that none did."""
     if not comparison.drifts:
         return []
     lines = [
         f"drift: {drift.metric} moved by {drift.change:+.1%} ({drift.low:+.1%} .. "
-        f"{drift.high:+.1%}) from first run to last, whatever the {comparison.contrast} "
-        f"(Holm p {drift.p_holm:.2g}): blocks even it out in ratios, not in values"
+        f"{drift.high:+.1%}) from first run to last, for every {comparison.contrast} "
+        f"(Holm p {drift.p_holm:.2g}): blocks remove it from ratios, not from values"
         for drift in comparison.drifts
         if drift.shown
     ]

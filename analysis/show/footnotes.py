@@ -31,7 +31,7 @@ class Footnotes:
         return [self._numbers[note] for note in row.notes]
 
     def cell(self, column: Column, row: Row) -> str:
-        """Return a cell for people, with numbers in place of the row's shared notes."""
+        """Return a readable cell, with numbers in place of the row's shared notes."""
         if column.name != "notes":
             return column.cell(row)
         return " ".join(part for part in (compare_columns.own_notes(row), self.marks(row)) if part)

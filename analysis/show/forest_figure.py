@@ -67,7 +67,7 @@ def _ends(row: Row) -> tuple[float, float] | None:
 
 
 def _step(width: float) -> float:
-    """Return the factor between ticks, so that an axis of this logarithmic width has few."""
+    """Return the factor between ticks, with which an axis of this log width has few of them."""
     steps = (factor for factor in _STEPS if width / math.log(factor) <= _MOST_TICKS)
     return next(steps, math.exp(width / _MOST_TICKS))
 

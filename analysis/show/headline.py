@@ -26,7 +26,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One sentence; ``topic`` is its question, ``metric`` names the row that proves it, or ''."""
+    """A sentence; ``topic`` is its question, ``metric`` the proving row's metric or ''."""
 
     topic: str
     text: str
@@ -34,11 +34,11 @@ class Answer:
 
 
 def answers(comparison: Comparison) -> list[Answer]:
-    """Return which value is best, how much, how sure, at what cost, and what is not shown.
+    """Return sentences: the best value, by how much, how sure, at what cost, and gaps.
 
     The metric comes from the first claim with a verdict, else from the first row with a verdict.
     """
-    # A sentence about levels does not name a cell that repeats another one.
+    # Cells that repeat another one are not named in sentences about levels.
     twins = noise.repeated_cells(comparison.runs, comparison.baseline)
     judged = [row for row in comparison.rows if row.verdict.is_judged and row.level not in twins]
     gaps = Answer("What it does not show", _gaps(comparison, judged))
@@ -138,7 +138,7 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
     return Answer("What it costs", text, best.metric)
 
 
-# Rows without a verdict about a level, and why.
+# Phrases for rows without a verdict, by the reason.
 _SILENT = (
     (Verdict.NOT_COMPARABLE, "not comparable"),
     (Verdict.NOTHING, "nothing to compare"),

@@ -41,7 +41,7 @@ _UNITS = {
     "µs": r"\micro\second",
     "%": r"\percent",
 }
-_MOST_ROWS = 50  # of a float: what a page of a paper holds
+_MOST_ROWS = 50  # rows of a float, which fit on a page of a paper
 _NO_WIDER = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}"
 _PER_SECOND = "/s"
 _RANGE = " .. "

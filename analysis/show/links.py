@@ -34,7 +34,7 @@ def _relative(folder: Path, to: Path) -> str:
 class Links:
     """Relative links from the report's folder to files of the campaign, percent-encoded.
 
-    Without a folder all links are empty: the campaign's files do not stay.
+    Without a folder all links are empty, because the campaign's files will not exist.
     """
 
     folder: Path | None

@@ -1,4 +1,4 @@
-"""Figure of a model over measured points: lines are the model, dots are the drive."""
+"""Figure of a model (lines) over measured points of the drive (dots)."""
 
 from __future__ import annotations
 

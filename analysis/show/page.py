@@ -60,7 +60,7 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
 
 
 def dates(campaign: CampaignData) -> str:
-    """Return when the runs were measured. Virtual clocks begin at a fixed date and do not count."""
+    """Return when the runs were measured. Virtual clocks, with a fixed date, are left out."""
     runs = [run for run in campaign.runs if not run.has_virtual_clock]
     if runs:
         began = min(run.result.started for run in runs)

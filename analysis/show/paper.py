@@ -29,12 +29,12 @@ _FORMATS: Any = {
     "pgf.preamble": r"\usepackage[T1]{fontenc}",
 }
 _UNDATED = {"CreationDate": None, "Creator": None, "Producer": None}
-# matplotlib expects that the paper loads the package underscore.
+# matplotlib's pgf output requires that the paper loads the package underscore.
 _UNDERSCORE = re.compile(r"(?<!\\)_")
 
 
 def figures_of(comparison: Comparison) -> list[Plot]:
-    """Return the figures that the campaign has data for, as on the page."""
+    """Return the page's figures for which the campaign has data."""
     groups = groups_of(comparison)
     plots: list[Plot] = []
     with drawing.style(), drawing.keeping_figures():

@@ -33,9 +33,9 @@ class ReportData:
 
     @property
     def phases(self) -> list[str]:
-        """Names of the phases of all runs, in the order of the plan.
+        """Names of the phases of all runs except fio's, in the order of the plan.
 
-        Without those of fio: a sweep has a hundred, and its own section draws them as curves.
+        A sweep of fio has a hundred phases; its own section draws them as curves.
         """
         specs = [phase for run in self.comparison.campaign.runs for phase in run.spec.phases]
         return list(dict.fromkeys(one.name for one in specs if one.program != fio.PROGRAM))
@@ -51,7 +51,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph of plain text; ``soft`` in smaller print."""
+    """A paragraph of plain text; smaller if ``soft``."""
 
     text: str
     soft: bool = False

@@ -1,4 +1,4 @@
-"""A comparison as text: ``table`` and ``md`` for people, ``json`` and ``csv`` with raw numbers."""
+"""A comparison as text: readable ``table`` and ``md``, ``json`` and ``csv`` with raw numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _DIRECTION = {
 def render(comparison: Comparison, form: str, effect: float | None = None) -> str:
     """Return the comparison as ``table``, ``md``, ``json`` or ``csv``, newline-terminated.
 
-    ``effect`` is a relative difference. Tables for people then list the repetitions to show it.
+    ``effect`` is a relative difference; with it, ``table`` and ``md`` list the repetitions to show
+    it.
     """
     if form == "json":
         return to_json(comparison)
@@ -187,7 +188,7 @@ def to_table(comparison: Comparison) -> str:
 
 
 def _mix_lines(comparison: Comparison) -> list[str]:
-    """Return each tenant's loss against itself alone; empty if tenants are not compared."""
+    """Return each tenant's loss against running alone; empty if tenants are not compared."""
     if comparison.contrast != mix.FACTOR:
         return []
     lines = words.lines(comparison.runs, emulated=comparison.pool.emulated)
@@ -197,7 +198,7 @@ def _mix_lines(comparison: Comparison) -> list[str]:
 
 
 def _verdict_lines(comparison: Comparison) -> list[str]:
-    """Return one block of rows per metric, and the notes that the rows name by number."""
+    """Return one block of rows per metric, and the numbered notes of the rows."""
     footnotes = Footnotes(comparison.shown)
     shown = [
         column

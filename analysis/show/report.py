@@ -1,6 +1,7 @@
 """``zonelab report``: one self-contained page, its tables as CSV and its figures as SVG.
 
-Output depends neither on the clock nor on the campaign's path: one campaign gives the same bytes.
+Output does not depend on the clock or the campaign's path, so a campaign always gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
     partial = folder / ".partial"
     existed = folder.exists()
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # a killed command leaves it behind
+        shutil.rmtree(partial, ignore_errors=True)  # a killed command can leave this folder
         with full_disk_is_clear(folder):
             for name in _FOLDERS:
                 (folder / name).mkdir(parents=True, exist_ok=True)

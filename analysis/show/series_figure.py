@@ -19,8 +19,8 @@ from analysis.show.drawing import GRID, INK, SECONDS, Plot, finish, joined, name
 from analysis.show.groups import Group
 from harness.metrics.catalogue import MetricKind
 
-_SHADES = (0.35, 0.8)  # of neighbouring phases
-_MARKS = 400  # more marks overlap on the width of a figure
+_SHADES = (0.35, 0.8)  # opacity of neighbouring phases
+_MARKS = 400  # more marks would overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ _ROW = 0.42  # inches
 
 
 def slowdown_matrix(comparison: Comparison, mix: Mix, slowdowns: Sequence[Slowdown]) -> Plot:
-    """Draw tenants by metric: the factor lost against running alone, with its interval."""
+    """Draw tenants by metric: the slowdown against running alone, with its interval."""
     plot = _plot("slowdown", "Slowdown of each tenant", mix)
     cells = {(one.tenant, one.column): one.estimate for one in slowdowns}
     columns = [column for column in COLUMNS if any(one.column == column for one in slowdowns)]
@@ -127,7 +127,7 @@ def _timeline(
 
 
 def _latency(axes: Axes, line: Line, together: SharedSpan, color: str, second: float) -> None:
-    timed = np.isfinite(line.latency)  # not: an interval without operations
+    timed = np.isfinite(line.latency)  # false in intervals without operations
     axes.plot(line.t[timed] * second, line.latency[timed] * second, color=color, linewidth=1.1)
     axes.set_yscale("log")
     latency_axis(axes)

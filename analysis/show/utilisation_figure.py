@@ -15,7 +15,7 @@ from harness.store.spec import PhaseRole
 
 FACTOR = "target_utilisation"
 _NAME = "amplification-over-utilisation"
-# The first one that every drawn run has.
+# The figure uses the first of these metrics that every drawn run has.
 _METRICS = {
     "wa_total": "media bytes per user byte",
     "write_amplification": "device bytes per user byte",

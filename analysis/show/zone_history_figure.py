@@ -66,7 +66,7 @@ def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
             times = [median(place) / _NS_PER_US for place in zip(*treatment.writes, strict=True)]
             look: Look = {"markersize": 3, "linewidth": 0.8, "alpha": 0.8, "label": label}
             dots(axes, range(1, len(times) + 1), times, f"{marker}-", color, **look)
-            label = "_"  # one entry of the legend per treatment
+            label = "_"  # only one legend entry per treatment
     axes.axhline(zn540.LATER_WRITE * _US_PER_MS, color=GRID, linewidth=1.4, zorder=0)
     axes.set_ylim(bottom=0)
     latency_axis(axes)
@@ -96,7 +96,7 @@ def shown(treatments: Sequence[Treatment]) -> list[str]:
 def _line(curve: LatencyCurve) -> tuple[list[float], list[float]]:
     """Return percents and microseconds, interpolated so that a log axis shows straight segments.
 
-    The curve begins at one block: the latency of an empty zone is a jump.
+    The curve begins at one block, because the latency jumps between an empty zone and one block.
     """
     places, times = zip(*curve[1:], strict=True)
     percents = np.linspace(places[0], places[-1], _STEPS)

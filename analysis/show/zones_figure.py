@@ -17,7 +17,7 @@ from analysis.show.drawing import INK, SECONDS, Look, Plot, finish, panels, shar
 from analysis.show.groups import PALETTE, Group
 from harness.metrics.catalogue import MetricKind
 
-_MOMENTS, _MOST_ROWS = 460, 512  # pixels of the picture; more zones share rows
+_MOMENTS, _MOST_ROWS = 460, 512  # pixels of the picture; if there are more zones, they share rows
 _COLORS = {ZoneState.ACTIVE: PALETTE[3], ZoneState.FULL: PALETTE[5], ZoneState.FINISHED: PALETTE[1]}
 _NAMES = {
     ZoneState.ACTIVE: "being written",
@@ -53,12 +53,12 @@ def timeline(comparison: Comparison, group: Group) -> Plot:
 
 
 def _picture(axes: Axes, changes: Sequence[StateChange], count: int) -> None:
-    """Draw the states; a state shorter than a pixel takes one, so that each is visible."""
+    """Draw the states; a state shorter than a pixel gets one pixel, so that it is visible."""
     zones_per_row = -(-count // _MOST_ROWS)
     end = changes[-1].t or 1.0
     pixels = np.zeros((-(-count // zones_per_row), _MOMENTS, 4))
     spans = zones.spans(changes)
-    # Later states cover earlier ones; short active states cover what lasts.
+    # Later states cover earlier ones, and short active states cover long states.
     spans.sort(key=lambda span: (span.state is ZoneState.ACTIVE, span.begin))
     for span in spans:
         first = int(span.begin / end * (_MOMENTS - 1))
@@ -92,7 +92,7 @@ def _phases(axes: Axes, run: RunRecord) -> None:
     look: Look = {"va": "top", "fontsize": 7, "rotation": 90}
     look |= {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     for line in read_throughput(run):
-        if line.t[0] >= end:  # no zone changes any more
+        if line.t[0] >= end:  # after the last change of a zone
             break
         axes.axvline(line.t[0], color=INK, linewidth=0.6)
         axes.annotate(line.name, (line.t[0], 1), xytext=(2, -2), **look)

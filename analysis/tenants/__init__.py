@@ -1,1 +1,1 @@
-"""Several tenants on one drive: what each loses, whose events coincide, fairness of sharing."""
+"""Several tenants on one drive: each one's loss, coinciding events, and fairness."""

@@ -16,7 +16,7 @@ from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
 from analysis.tenants.usage import owner, read_commands
 
-# The first of these columns in a series is used, because neighbours affect the tail most.
+# A series' first column of these is used; tails come first, because neighbours affect them most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
 _OPERATIONS = "operations"
 _PER_OPERATION = "time per operation"
@@ -26,7 +26,7 @@ _ALL = "-all"
 GC = "gc"
 # Seconds after the barrier that are left out: all tenants start at once there.
 WARM_UP = 3.0
-_FEWEST = 2  # samples of a series
+_FEWEST = 2  # samples that a series needs
 _PART = 0.9  # a last interval shorter than this share of the median one is incomplete
 
 
@@ -72,7 +72,7 @@ def read_series(path: Path, tenant: str) -> Line | None:
     if source is None:
         latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
         return Line(tenant, table[:, 0], rate, latency, _PER_OPERATION)
-    latency = np.maximum(table[:, header.index(source)], 1e-3)  # positive, for the logarithm
+    latency = np.maximum(table[:, header.index(source)], 1e-3)  # must be positive for logs
     return Line(tenant, table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
 
 
@@ -83,9 +83,9 @@ def _whole(table: FloatArray) -> FloatArray:
 
 
 def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return operations per second: db_bench can print no line in a stall, and later all counts.
+    """Return operations per second. A line can cover a stall in which db_bench printed no line.
 
-    The first line has the median spacing.
+    The first line counts as long as the median interval.
     """
     spacing = np.diff(t)
     spacing = np.concatenate(([np.median(spacing)], spacing))
@@ -135,8 +135,8 @@ def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
 def on_grid(line: Line, grid: FloatArray) -> FloatArray:
     """Return for each grid interval the latency of the sample that covers its middle.
 
-    In a stall, that is the next sample with an operation, which waited. NaN before the tenant has
-    warmed up and after its last operation.
+    In a stall, this is the next sample with an operation, because that operation waited. NaN before
+    the tenant has warmed up and after its last operation.
     """
     middle = (grid[1:] + grid[:-1]) / 2
     timed = np.isfinite(line.latency)
@@ -147,7 +147,7 @@ def on_grid(line: Line, grid: FloatArray) -> FloatArray:
 
 
 def _grid(together: SharedSpan, lines: Sequence[Line]) -> FloatArray | None:
-    """Return edges of equal intervals while all tenants measured, as wide as the rarest samples."""
+    """Return edges of equal intervals while all tenants measured, as long as the longest sample."""
     width = max(float(np.median(np.diff(line.t))) for line in lines)
     begin = together.began + WARM_UP
     count = int((together.ended - begin) / width) if width > 0 else 0

@@ -17,19 +17,19 @@ from analysis.judge import stats
 from analysis.read.arrays import FloatArray, IntArray
 
 # At most 5 % of undisturbed mixes should name a tenant. A level of 5 % did so in 2 to 6 % of
-# simulated mixes, because a series has ends and a circle has none. So the level is lower.
+# simulated mixes, because a series has ends and a circle has none. So a lower level is used.
 LEVEL = 0.03
 # A peak exceeds the median by this many robust standard deviations of the logs.
 _PEAK = 3.0
 _NORMAL_MAD = 1.4826  # standard deviation of a normal variable / its median absolute deviation
-_LEAST_SPREAD = 0.02  # of logs, 2 %: a flat series has no peaks below 6 %
+_LEAST_SPREAD = 0.02  # of logs: in a flat series, peaks exceed 6 %
 _LEAST_PEAKS = 3
 _LEAST_SAMPLES = 15
 # A peak's window begins one sample before the peak and ends with its highest sample.
 _BEFORE = 1
 _DRAWS = 1999
 _SEED = 7
-_ROUNDING = 1e-9  # sums of equal terms in another order
+_ROUNDING = 1e-9  # sums in another order differ less
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class CoincidenceTest:
 class Suspect:
     """One tenant's events against the peaks of all others together (``whole``) and of each.
 
-    ``whole.tenant`` is empty. A single finding is named only when the whole is.
+    ``whole.tenant`` is empty. A finding about one tenant is named only if ``whole`` is named.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Suspect:
 
     @property
     def named(self) -> bool:
-        """Whether its events coincide with others' peaks more often than by chance."""
+        """Whether the tenant's events coincide with others' peaks more often than by chance."""
         return self.whole.named
 
 
@@ -231,7 +231,7 @@ def _totals(windows: Sequence[FloatArray], shifts: IntArray) -> FloatArray:
 
 
 def _slope(values: FloatArray) -> float:
-    """Return the slope of Tukey's resistant line; running medians are one-sided at the ends."""
+    """Return the slope of Tukey's resistant line, which removes a trend from the running median."""
     third = len(values) // 3
     return float(np.median(values[-third:]) - np.median(values[:third])) / (len(values) - third)
 

@@ -1,6 +1,6 @@
 """Loss of each tenant against running alone, and fairness; formulas in docs/methods.md.
 
-Every number is computed per block, because solo and shared runs of a block share its seed.
+Every number is computed per block, because solo and shared runs of a block have the same seed.
 Intervals are over blocks.
 """
 
@@ -34,7 +34,7 @@ SOLO_RUNS, DEVICE = "throughput, in solo runs", "device against the best solo"
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A tenant's loss in one metric; ``estimate`` is a ratio, above 1 when sharing costs.
+    """A tenant's loss in one metric; ``estimate`` is a ratio, above 1 if the tenant loses.
 
     Throughput: alone / shared. Latency: shared / alone.
     """
@@ -64,7 +64,7 @@ class Index:
 def slowdowns(mix: Mix) -> list[Slowdown]:
     """Return every tenant's slowdown in every column measured alone and shared.
 
-    A tenant that did no operation in a block has no factor; :func:`starved` counts these blocks.
+    A tenant without an operation in a block has no slowdown; :func:`starved` counts these blocks.
     """
     losses = []
     for tenant in mix.tenants:
@@ -81,13 +81,13 @@ def slowdowns(mix: Mix) -> list[Slowdown]:
 
 
 def starved(mix: Mix, tenant: TenantRun) -> tuple[int, int]:
-    """Return the blocks in which a tenant did no operation beside the others, and all blocks."""
+    """Return the number of blocks in which a tenant did no operation in the mix, and all blocks."""
     _, shared = mix.values(tenant, THROUGHPUT)
     return sum(value <= 0 for value in shared.values()), len(shared)
 
 
 def goal(mix: Mix, tenant: TenantRun) -> str:
-    """Return the metric that a tenant is there for: its rate, or its p99 where the rate is fixed.
+    """Return the metric that matters for a tenant: its rate, or its p99 if the rate is fixed.
 
     The program of an open loop measures latency from the intended start, in every run.
     """
@@ -133,8 +133,8 @@ def maximum(shares: Mapping[str, Mapping[str, float]]) -> Index:
 def largest(shares: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return block → slowdown of the tenant that loses most in the other blocks.
 
-    The largest of noisy values is too large: with its own block left out of the choice, a tenant's
-    value is not the reason why it is chosen. Empty with fewer than two blocks.
+    The largest of noisy values is too large. So the tenant is chosen without the block's own value,
+    which then cannot be the reason for the choice. Empty with fewer than two blocks.
     """
     logs = {
         block: {name: -math.log(x) if x else math.inf for name, x in own.items()}
@@ -150,11 +150,11 @@ def largest(shares: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def by_block(mix: Mix, goals: Mapping[str, str] | None = None) -> dict[str, dict[str, float]]:
-    """Return block → tenant → its share of alone, for blocks with values of every tenant.
+    """Return block → tenant → its share of running alone, for blocks with values of all tenants.
 
-    The share is shared / alone of a rate, and alone / shared of a latency. Without ``goals``, of
-    the throughput of every tenant. It is 0 for a tenant that did no operation beside the others,
-    which has no latency. A block in which no tenant did any has no shares.
+    The share is shared / alone of a rate, and alone / shared of a latency. Without ``goals`` it is
+    the share of throughput. It is 0 for a tenant that did no operation in the mix. Blocks in which
+    no tenant did an operation are left out.
     """
     shares: dict[str, dict[str, float]] = {run.block_key(FACTOR): {} for run in mix.shared}
     for tenant in mix.tenants:
@@ -174,13 +174,13 @@ def by_block(mix: Mix, goals: Mapping[str, str] | None = None) -> dict[str, dict
 
 
 def entitled(shares: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the shares of a fair division of what the tenants got together.
+    """Return the tenants' shares if their total were divided fairly.
 
-    Tenants divide the sum of ``shares`` by weight, but none gets more than alone (1). What one
-    cannot use goes to the others (weighted max-min fairness, Bertsekas & Gallager 1992, 6.5.2).
+    The sum of ``shares`` is divided by weight, but no tenant gets more than 1, its rate alone. The
+    rest goes to the others (weighted max-min fairness, Bertsekas & Gallager 1992, 6.5.2).
     """
     left, waiting, fair = sum(shares.values()), dict(weights), {}
-    for name in sorted(weights, key=lambda name: -weights[name]):  # the heaviest is full first
+    for name in sorted(weights, key=lambda name: -weights[name]):  # heaviest reaches 1 first
         fair[name] = min(1.0, left * waiting[name] / sum(waiting.values()))
         left -= fair[name]
         del waiting[name]

@@ -12,10 +12,10 @@ from analysis.read.load import RunRecord
 from analysis.tenants.aligned import Line, read_line
 from analysis.tenants.mix import Mix, read
 
-# Times below are seconds of the run's files, which have a sample per second on any drive.
-# A burst exceeds half of the tenant's highest rate, next to a time below a quarter of it.
+# Times below are seconds in the run's files, which have a sample per second on every drive.
+# A burst exceeds the first share of the tenant's highest rate; idle time is below the second.
 _ON, _OFF = 0.5, 0.25
-_SHORTEST = 2.0  # seconds; anything shorter is a single sample
+_SHORTEST = 2.0  # seconds; shorter times have only one sample
 # Recovered: the mean of this many seconds is within this share of the rate before the burst.
 _STEADY_FOR = 3.0
 _BACK = 0.1
@@ -75,7 +75,7 @@ def bursts(line: Line, ended: float) -> list[Burst]:
 
 
 def recover(line: Line, burst: Burst, usual: float) -> tuple[float, float | None]:
-    """Return the share of throughput lost in another tenant's burst, and seconds until it was back.
+    """Return the share of throughput lost in another tenant's burst, and seconds to recovery.
 
     ``usual`` is the undisturbed throughput in operations per second, positive.
     """

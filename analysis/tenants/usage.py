@@ -15,7 +15,7 @@ from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
-_TOTALS = "zones_traced.csv"  # in raw/; several namespaces put their name in front
+_TOTALS = "zones_traced.csv"  # in raw/; with several namespaces, their name is the prefix
 _COUNTED = ("written", "zeroed", "appended")
 _DONE = "0"
 _BYTES = ("written", "unwritten")
@@ -147,7 +147,7 @@ def _inside(life: _Life, together: SharedSpan) -> float:
 
 
 def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -> list[_Life]:
-    """Return the lives of a tenant's zones; a last life gets the bytes that the others leave."""
+    """Return the lives of a tenant's zones; a zone's last life gets its remaining bytes."""
     totals = _totals(run, tenant.device)
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""A mix in sentences, derived from its numbers."""
+"""Describes a mix in sentences, from its numbers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _losses(mix: Mix, slowdowns: Sequence[Slowdown]) -> Iterable[str]:
 
 
 def _tails(slowdowns: Sequence[Slowdown]) -> Iterable[str]:
-    """Name the latency that grows most; a tenant with a fixed rate loses only there."""
+    """Name the latency that grows most: the only loss of a tenant with a fixed rate."""
     worse = [
         slowdown
         for slowdown in slowdowns

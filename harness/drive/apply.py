@@ -1,7 +1,7 @@
-"""Apply a layout step by step. Each step is journalled before and after, so a kill is resumed.
+"""Apply a layout step by step. Each step is recorded before and after, to resume after a kill.
 
-Before each destructive step the drive's serial number is checked again, and that no namespace to be
-deleted is in use.
+Each destructive step is preceded by two checks: the drive has the planned serial number, and the
+namespace to delete is not in use.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from harness.tools import nvme_cli
 
 # Time in which udev and the kernel create the node of a namespace.
 _NODE_SECONDS = 30.0
-# Label in journal entries. No signature contains it, so it proves no ownership.
+# Label in journal entries. zonelab writes it to no device, so it proves no ownership.
 _LABEL = "zl-namespaces"
 
 
 class Act(StrEnum):
     """A command to the drive.
 
-    Deleting also detaches. There is no separate detach, because a drive may refuse to delete, and
-    the namespace would then be missing from the host.
+    Deleting also detaches. There is no separate detach: if the drive then refused to delete, the
+    namespace would be missing from the host.
     """
 
     DELETE = "delete"
@@ -50,11 +50,11 @@ class LayoutStep:
     """A step of a layout."""
 
     act: Act
-    nsid: int | None = None  # null until the namespace is created
+    nsid: int | None = None  # namespace number; null until it is created
     role: Role | None = None
     begun: bool = False  # stored before the command is given
     done: bool = False  # stored after the drive has carried it out
-    before: tuple[int, ...] = ()  # namespaces that existed before a creation
+    before: tuple[int, ...] = ()  # numbers that existed before a creation
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,21 +162,21 @@ class Execution:
 
         Raises:
             GuardRefused: it is another drive, or a namespace to be deleted is in use.
-            Refused: the firmware refuses a step; earlier steps stay done and are journalled.
-            ToolFailed: the drive created something else than requested.
+            Refused: the firmware refuses a step; earlier steps stay done and recorded.
+            ToolFailed: the drive did not create what was requested.
         """
         for index in range(len(progress.steps)):
             if progress.steps[index].done:
                 continue
-            drive = self._look(progress.layout)
-            progress = self._do(progress, index, drive)
+            drive = self._read_drive(progress.layout)
+            progress = self._carry_out(progress, index, drive)
         nvme_cli.rescan(self.device)
         self._wait_for_nodes(progress)
-        drive = self._look(progress.layout)
+        drive = self._read_drive(progress.layout)
         _check(drive, progress)
         return drive
 
-    def _look(self, layout: Layout) -> Drive:
+    def _read_drive(self, layout: Layout) -> Drive:
         drive = survey.read(self.host, self.device)
         if drive.controller.serial != layout.serial:
             raise GuardRefused(
@@ -186,23 +186,23 @@ class Execution:
             )
         return drive
 
-    def _do(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
-        """Carry out a step unless it is done already: a kill may have followed the command."""
+    def _carry_out(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
+        """Carry out a step, unless the drive already did it before a kill."""
         step = progress.steps[index]
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
         if step.act is Act.CREATE and step.begun:
-            step = self._found(step, drive, progress.layout)
+            step = self._find_created(step, drive, progress.layout)
         elif not step.begun:
             step = replace(step, begun=True, before=existing if step.act is Act.CREATE else ())
-            progress = self._note(progress, index, step)
+            progress = self._store(progress, index, step)
         if not step.done and not _is_done(step, drive):
             step = self._command(step, drive, progress.layout)
         else:
             self.say(f"{step.act} {step.role or step.nsid}: already done")
-        progress = self._note(progress, index, replace(step, done=True))
+        progress = self._store(progress, index, replace(step, done=True))
         if step.act is Act.CREATE:  # the next step attaches it and needs its number
             after = progress.steps[index + 1]
-            progress = self._note(progress, index + 1, replace(after, nsid=step.nsid))
+            progress = self._store(progress, index + 1, replace(after, nsid=step.nsid))
         return progress
 
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
@@ -222,7 +222,7 @@ class Execution:
         return step
 
     def _delete(self, drive: Drive, alone: Layout, nsid: int) -> None:
-        """Delete the only namespace of a layout; it is held from the guard's look on."""
+        """Delete one namespace, held from the guard's check on; ``alone`` deletes only it."""
         space = drive.namespace(nsid)
         node = space.node if space is not None else ""
         held = [self.host.device(node)] if node else []
@@ -239,10 +239,10 @@ class Execution:
             for device in held:
                 looks.require_as_seen(device)
             for consent in consents:
-                self.journal.append(self._use_of(consent))
+                self.journal.append(self._erase_entry(consent))
             nvme_cli.delete(self.device, nsid)
 
-    def _use_of(self, consent: Consent) -> JournalEntry:
+    def _erase_entry(self, consent: Consent) -> JournalEntry:
         return JournalEntry(
             event=JournalEvent.ERASE,
             identity=consent.identity,
@@ -257,8 +257,8 @@ class Execution:
             consent=consent.digest,
         )
 
-    def _found(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
-        """Recognise a namespace that was created just before a kill: it is new and has the size."""
+    def _find_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
+        """Find the namespace that this step created just before a kill, by its size."""
         planned = _planned(layout, step)
         new = [space for space in drive.namespaces if space.nsid not in step.before]
         match = [
@@ -266,7 +266,7 @@ class Execution:
         ]
         return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
 
-    def _note(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
+    def _store(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])
         progress = replace(progress, steps=steps)
         self.state.mkdir(parents=True, exist_ok=True)
@@ -320,7 +320,7 @@ def _planned(layout: Layout, step: LayoutStep) -> PlannedNamespace:
 
 
 def _check(drive: Drive, progress: LayoutProgress) -> None:
-    """Compare the created namespaces with the plan; a drive may round or ignore values."""
+    """Raise ToolFailed if a created namespace is not as planned; a drive may round values."""
     for step in progress.steps:
         if step.act is not Act.CREATE:
             continue

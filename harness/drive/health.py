@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from harness.errors import HostError
 from harness.machine.host import Host
 
-# A worn-out drive behaves unlike others of its model.
+# A drive that is worn out performs differently from others of its model.
 _WORN_PCT = 100
 # Kelvin below the drive's own warning temperature: warm drives throttle before they warn.
 _MARGIN = 5

@@ -1,4 +1,4 @@
-"""Plan the namespaces of a drive: a pure function whose result is shown before anything is done."""
+"""Plan the namespaces of a drive. The user sees the plan before the drive is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wanted:
     cold: Bytes | str | None
     block: int  # bytes per logical block
     zone_capacity: Bytes | None = None  # needed if the drive has no attached zoned namespace
-    cold_active: int = COLD_ACTIVE  # active zones of the cold namespace, if the drive divides them
+    cold_active: int = COLD_ACTIVE  # active zones of the cold namespace, if divided
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
         ConfigError: the request does not fit, or the drive has no such format.
     """
     planned, notes = _namespaces(drive, wanted)
-    if _is_there(drive.namespaces, planned):
+    if _exists(drive.namespaces, planned):
         return Layout(drive.controller.serial, (), (), notes)
     if not drive.controller.manages_namespaces:
         raise GuardRefused(
@@ -108,7 +108,7 @@ def _namespaces(
     notes = [drive.note] if drive.note else []
     planned = []
     if wanted.conventional:
-        size = _up(wanted.conventional, chosen.data)
+        size = _round_up(wanted.conventional, chosen.data)
         planned.append(
             PlannedNamespace(Role.CONVENTIONAL, size, size, chosen.index, chosen.data, None, None)
         )
@@ -201,7 +201,7 @@ def _divide(
     return divided, f"{total} active zones: {total - cold} for the experiment, {cold} for cold data"
 
 
-def _is_there(present: Sequence[Namespace], planned: Sequence[PlannedNamespace]) -> bool:
+def _exists(present: Sequence[Namespace], planned: Sequence[PlannedNamespace]) -> bool:
     """Whether the attached namespaces are the planned ones, in any order."""
     divided = any(part.active is not None for part in planned)
 
@@ -222,5 +222,5 @@ def _does_not_fit(message: str) -> ZonelabError:
     return ConfigError(message, hint="ask for less, or for 'rest'", code="does-not-fit")
 
 
-def _up(size: int, step: int) -> Bytes:
+def _round_up(size: int, step: int) -> Bytes:
     return Bytes(-(-size // step) * step)

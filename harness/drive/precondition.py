@@ -2,8 +2,8 @@
 
 A pass writes the whole capacity with incompressible data, independent of any workload. The first
 pass writes in order. Later passes shuffle the zones, or pieces of a conventional device, so that
-neighbours in flash were not written together. Zones are empty at the end, as every run expects, or
-stay full on request: the remainder of a drive whose other namespace is under test.
+neighbours in flash were not written together. At the end the zones are reset, as every run expects.
+On request they stay full, for the part of a drive that is not under test.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from harness.store.files import descriptor, dumps, load_record, write_atomic
 from harness.store.spec import Bytes, Device
 
 MIB = 1 << 20
-# Large enough that one request at a time keeps a drive busy; it divides every known zone capacity.
+# With this size, one request at a time keeps a drive busy. It divides every known zone capacity.
 _PIECE = MIB
-# Piece of a conventional device that is shuffled; a ZN540's slice has some 1000 of them.
+# Size of the pieces of a conventional device, which are shuffled. A ZN540's conventional
+# namespace has about 1000 of them.
 _REGION = 4 * MIB
-# Names in journal entries. No signature contains the label, so it proves no ownership.
+# Names in journal entries. zonelab writes the label to no device, so it proves no ownership.
 _RUN, _LABEL = "preconditioning", "zl-preconditioning"
 # Bytes between two checks of the temperature; a ZN540 writes them in half a minute.
 _LOOK_BYTES = 32 << 30
@@ -103,7 +104,7 @@ def _kept(host: Host, paths: Paths, device: Device) -> int:
 
 
 def is_kept(paths: Paths, device: Device) -> bool:
-    """Whether nothing of zonelab used a device after its last preconditioning."""
+    """Whether zonelab did not use a device after its last preconditioning."""
     entry = Journal(paths.journal).last(device.identity.key)
     return entry is not None and (entry.run, entry.event) == (_RUN, JournalEvent.RELEASE)
 
@@ -150,7 +151,7 @@ class Preconditioning:
         started = self._host.now()
         if self._consent is None:
             self._note(JournalEvent.CLAIM, self._looks.fingerprint(self._device))
-        else:  # a claim here would make data of others count as zonelab's after a kill
+        else:  # after a kill, a claim here would make data of others count as zonelab's
             self._note(JournalEvent.ERASE, None, self._consent.digest)
         self._purge()
         written = 0
@@ -213,7 +214,7 @@ class Preconditioning:
                 if shuffled and self._device.zoned:
                     self._host.reset_zone(fd, start, self._device.zone_size or 0)
                 for offset in range(0, length, _PIECE):
-                    # Different at each offset, because a drive might deduplicate.
+                    # The data differ at each offset, because a drive might deduplicate.
                     buffer[:] = data
                     buffer[:16] = (start + offset).to_bytes(8, "little") + source.randbytes(8)
                     _write(fd, memoryview(buffer)[: min(_PIECE, length - offset)], start + offset)

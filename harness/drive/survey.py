@@ -22,7 +22,7 @@ class Namespace:
     nsid: int
     node: str  # its block device; '' if it is not attached
     size: Bytes
-    allocated: Bytes | None  # bytes that it takes of the drive; null: not reported
+    allocated: Bytes | None  # bytes that it takes from the drive; null: not reported
     block: int  # bytes per logical block
     zone_size: Bytes | None
     zone_capacity: Bytes | None  # from its zone report
@@ -43,8 +43,8 @@ class Drive:
     formats: tuple[Format, ...]  # LBA formats of new namespaces
     zone_sizes: Mapping[int, Bytes]  # by index of the format; empty: not reported
     namespaces: tuple[Namespace, ...]
-    active_total: int | None  # active zones to divide; null if the drive or nvme-cli cannot
-    note: str = ""  # what the drive did not report
+    active_total: int | None  # active zones that can be divided among namespaces; null: none can
+    note: str = ""  # a line about what the drive did not report
 
     def namespace(self, nsid: int) -> Namespace | None:
         """Return the namespace of that number, or None."""

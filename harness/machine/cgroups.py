@@ -48,7 +48,7 @@ class Cgroups:
                 raise FileNotFoundError("no cgroup v2")
             load = self._base / "load"
             _set(load / "memory.max", "max" if limit is None else str(limit))
-            # What exceeds the limit must be dropped or fail, not be swapped to another drive.
+            # Beyond the limit, pages must be dropped or the program fail; no swap to another drive.
             if (load / "memory.swap.max").exists():
                 _set(load / "memory.swap.max", "max" if limit is None else "0")
         except OSError as error:
@@ -64,7 +64,7 @@ class Cgroups:
         return None if self._base is None else _cpu_seconds(self._base / "load")
 
     def load_instructions(self) -> int | None:
-        """Return instructions retired in ``load`` so far; null without a performance counter."""
+        """Return the instructions of ``load`` so far; null without a performance counter."""
         return None if self._instructions is None else self._instructions.read()
 
     def harness_seconds(self) -> float | None:
@@ -91,7 +91,7 @@ def cgroups(root: Path, membership: str) -> Iterator[Cgroups]:
         finally:
             groups.close()
     finally:
-        _control(base, "-")  # a group that controls others must not hold a process itself
+        _control(base, "-")  # a group with controllers for its children must not hold a process
         _join(base, os.getpid())
         for name in ("load", "harness"):
             _remove(base / name)

@@ -26,14 +26,14 @@ def run_label(spec: RunSpec) -> str:
 
 
 def clear(host: Host, guard: Guard, devices: Sequence[Device], hold: Hold | None = None) -> None:
-    """Reset zones and wipe signatures, each after a last look at identity and use.
+    """Reset zones and wipe signatures, each after a last check of identity and use.
 
-    A run lists its zoned devices first. If only the conventional device has the label, the label
-    stays until no other device needs it as proof.
+    A run lists its zoned devices first. The label may be on the conventional device only; it is
+    then wiped last, because it proves that the other devices are ours too.
     """
     held = [hold.node(device) if hold else None for device in devices]
     for device, node in zip(devices, held, strict=True):
-        guard.require_unused(device, node)  # look at all before the first write
+        guard.require_unused(device, node)  # all are checked before the first write
     for device, node in zip(devices, held, strict=True):
         _empty(host, guard, device, node)
 
@@ -66,7 +66,7 @@ class DeviceClaim:
         self._journal = journal
         self._stop = stop
         self._looks = LastLooks(host, guard, self.devices)
-        self._consents: dict[str, Consent] = {}  # that permit wiping these contents
+        self._consents: dict[str, Consent] = {}  # by identity; each permits one wipe
         self._cleared = False
 
     def require_allowed(self) -> None:
@@ -79,10 +79,10 @@ class DeviceClaim:
     def exclusively(self) -> Iterator[None]:
         """Hold the devices inside the block, listen to them, and ask the guard again.
 
-        Minutes can pass behind ``require_allowed``: a warm drive gets time to cool.
+        Minutes can pass after ``require_allowed``, because a warm drive gets time to cool.
 
         Raises:
-            GuardRefused: as ``require_allowed``, or somebody wrote to a device.
+            GuardRefused: as ``require_allowed``, or another program wrote to a device.
         """
         with self._looks.held(self._require_held):
             yield
@@ -104,9 +104,9 @@ class DeviceClaim:
         self._claim()
 
     def check(self, devices: Sequence[Device] | None = None) -> None:
-        """Look again right before ``devices`` (null: all) are formatted; then let go of them.
+        """Check ``devices`` (null: all) right before they are formatted; then release them.
 
-        The tools of levels open them exclusively themselves. A slice is a device of its own.
+        The levels' tools open the devices exclusively themselves. A slice is a device of its own.
         """
         for device in self.devices:
             self._guard.check_identity(device, self._looks.hold.node(device))
@@ -121,11 +121,11 @@ class DeviceClaim:
     def held(self) -> Iterator[None]:
         """Claim before the block; clear and release after it, however the run ended.
 
-        Without ``clear`` in the block nothing is cleared: an interrupt can come before the first
-        write, and data of others is then still there. The claim stays if a device is still in use
-        (taking the level down failed) or a process hangs on it. It also stays if a device's
-        identity differs from the plan. The next start can then finish the work. A device that went
-        away during the run keeps its own claim only.
+        If the block did not call ``clear``, nothing is cleared: data of others may still be there.
+        The claim stays if a device is still in use (taking the level down failed) or a process
+        hangs on it. It also stays if a device's identity differs from the plan. The next start can
+        then finish the work. If a device went away during the run, its claim and the conventional
+        device's claim stay.
         """
         self._claim()
         try:
@@ -147,8 +147,8 @@ class DeviceClaim:
     def _claim(self) -> None:
         """Record fingerprints, which prove ownership until the next write.
 
-        A device that only a consent permits is not claimed before it is cleared. Otherwise a kill
-        in between would make data of others count as zonelab's.
+        A device with data of others is claimed only after it was cleared by consent. A claim before
+        that would, after a kill, make the data count as zonelab's.
 
         During formatting neither a fingerprint nor a label proves ownership. After a kill at that
         time the devices need ``-e erase=``.
@@ -174,7 +174,8 @@ class DeviceClaim:
     def _present(self) -> tuple[Device, ...]:
         """Return the devices to release: those that did not go away during the run.
 
-        When a zoned device is gone, the conventional one keeps its label, the only proof for both.
+        If a zoned device is gone, the conventional device keeps its label, which may be the only
+        proof that both are ours.
         """
         block = self._host.sysfs.block
         there = tuple(one for one in self.devices if block(Path(one.path).name).is_dir())

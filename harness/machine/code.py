@@ -16,7 +16,7 @@ from harness.store import checksums
 
 # In the zipapp: commit and state of the tree from which it was packed.
 STAMP = "source.json"
-# The rooms of the runner, which the zipapp carries.
+# The runner's subpackages ("rooms"), which the zipapp contains.
 ROOMS = (
     "drive",
     "levels",
@@ -38,9 +38,9 @@ NATIVE_SOURCE = "SOURCE_HASH"
 def runner() -> Mapping[str, Any]:
     """Return version, SHA-256 of the zipapp and of its source, commit and state of the tree.
 
-    Null: a runner that was started from a source tree is no zipapp, and a tree without git has no
-    commit. ``uncommitted``: the source differs from the commit. It covers ``ROOMS``, so a tree
-    and the zipapp that was packed from it have the same.
+    From a source tree, the zipapp's digest is null; without git, the commit is null.
+    ``uncommitted``: the source differs from the commit. The source's digest covers ``ROOMS``, so a
+    tree and the zipapp that was packed from it have the same.
     """
     files = _files()
     loader = harness.__loader__
@@ -95,7 +95,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def programs(files: Iterable[Path]) -> dict[str, dict[str, str | None]]:
-    """Return path, SHA-256 and source hash by file name; by path where names are equal.
+    """Return path, SHA-256 and source hash by file name; by path if two programs have one name.
 
     The source hash is null for programs that roles/native did not build.
     """
@@ -123,7 +123,7 @@ def _record(
 
 @cache
 def _digest(path: Path, *_: int) -> str:
-    """Return the SHA-256 of a file; its inode, size and time tell when to compute it again."""
+    """Return the SHA-256 of a file, computed again only if its inode, size or time changed."""
     return checksums.digest(path)
 
 

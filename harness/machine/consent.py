@@ -1,7 +1,7 @@
 """Consent to destroy data of others: the identity of a device, and a digest of its contents.
 
-The digest binds a consent to what the user saw, and to the number of earlier wipes by consent. So
-it permits one wipe of these contents, and nothing else.
+The digest covers the contents that the user saw, and the number of earlier wipes by consent. So a
+consent permits one wipe of these contents, and nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Consent:
 
 
 def parse(text: str) -> tuple[Consent, ...]:
-    """Return the consents of a list with commas.
+    """Return the consents of a comma-separated list.
 
     Raises:
         UsageError: a part is not ``IDENTITY@DIGEST``.
@@ -60,7 +60,7 @@ def notices(
 ) -> list[str]:
     """Return a line about each given consent that had no effect on the command's devices.
 
-    ``needed`` are those that permitted something, or that were refused.
+    ``needed`` are the consents that permitted a wipe, or that the guard refused.
     """
     lines = []
     for consent in given:

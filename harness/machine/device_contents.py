@@ -22,9 +22,9 @@ from harness.store.spec import Device, DeviceContents, Reason
 
 Say = Callable[[str], None]
 
-_FORM = "2"  # of fingerprints; entries of older forms are no proof
+_FORM = "2"  # version of the fingerprint's form; an older form proves nothing
 _BLOCK = 4096
-_MOST_ZONES = 4096  # of which blocks are read for a fingerprint
+_MOST_ZONES = 4096  # a fingerprint reads samples from at most this many zones
 _TELL_SECONDS = 10.0
 _UNREADABLE = "unreadable"
 
@@ -39,16 +39,16 @@ class Contents:
         self._host = host
         self._journal = journal
         self._say = say
-        self._blank: dict[str, str] = {}  # identity → fingerprint when it was read whole
-        self._wholes: dict[str, tuple[str, str]] = {}  # the same, with the digest
+        self._blank: dict[str, str] = {}  # identity → fingerprint when found blank
+        self._wholes: dict[str, tuple[str, str]] = {}  # → fingerprint and digest
 
     def refusals(self, device: Device) -> list[Reason]:
         """Return why the contents of a device forbid its use; nothing if it is blank.
 
-        The device is not proved to be ours.
+        It is for devices that ``are_ours`` did not prove to be zonelab's.
         """
         try:
-            return [*self._foreign(device)]
+            return [*self._foreign_reasons(device)]
         except OSError as error:
             why = error.strerror or error
             return [
@@ -73,7 +73,7 @@ class Contents:
         return found + [Signature(m.kind, m.label) for m in self._host.magics(device.path)]
 
     def fingerprint(self, device: Device) -> str:
-        """Return a digest of the contents, and the boot and its counters of writes."""
+        """Return the form, a digest of samples, the boot's ID, and the writes since boot."""
         writes = self._host.write_count(Path(device.path).name)
         return f"{_FORM}:{self.digest(device)}:{self._host.boot_id()}:{writes}"
 
@@ -92,7 +92,7 @@ class Contents:
     # --- consent ----------------------------------------------------------------------------
 
     def seen(self, device: Device) -> DeviceContents:
-        """Return the contents of a device, as a consent covers them."""
+        """Return the contents of a device, as the user sees them before a consent."""
         counts = zone_reports.count(self._host.zones(device.path)) if device.zoned else None
         labelled, first_block = [_UNREADABLE], _UNREADABLE
         with suppress(OSError):
@@ -135,16 +135,17 @@ class Contents:
         if last is None:
             return False
         now = self.fingerprint(device)
-        if last.fingerprint is not None and _same(last.fingerprint, now):
-            # Unchanged since a clean end or since the claim, if the kernel counted all the time.
-            if _boot(last.fingerprint) == _boot(now) or not self._plain(device):
+        if last.fingerprint is not None and _still_valid(last.fingerprint, now):
+            # Unchanged since a clean end or since the claim. Within one boot, the kernel counted
+            # every write.
+            if _boot(last.fingerprint) == _boot(now) or not self._writable_in_place(device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
         ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
         return not ended and self._is_labelled(device, partner, last)
 
     def _is_labelled(self, device: Device, partner: Device | None, last: JournalEntry) -> bool:
-        """Whether the label of an unfinished run proves it; the partner's counts as well."""
+        """Whether the label of an unfinished run, here or on the partner, proves ownership."""
         found = self.signatures(device)
         if self.is_unproved(device, last.boot_id) or any(s.label != last.label for s in found):
             return False
@@ -157,22 +158,22 @@ class Contents:
         )
 
     def is_unproved(self, device: Device, boot_id: str) -> bool:
-        """Whether somebody may have written in place since a run that an earlier boot ended.
+        """Whether others may have written in place since a run that ended with an earlier boot.
 
-        A label cannot show it. Zones with a write pointer are not written in place.
+        A label does not show such writes. Zones with a write pointer cannot be written in place.
         """
-        return boot_id != self._host.boot_id() and bool(self._plain(device))
+        return boot_id != self._host.boot_id() and bool(self._writable_in_place(device))
 
     def plain_bytes(self, device: Device) -> int:
-        """Return how much of a device can be written in place."""
-        return sum(length for _, length in self._plain(device))
+        """Return how many bytes of a device can be written in place."""
+        return sum(length for _, length in self._writable_in_place(device))
 
     def whole(self, device: Device) -> str:
-        """Return a digest of all that can be written in place; '' if that is nothing.
+        """Return a digest of every byte that can be written in place; '' if there are none.
 
-        A read counts until the fingerprint changes.
+        The digest of an earlier read is used until the fingerprint changes.
         """
-        ranges, fingerprint = self._plain(device), self.fingerprint(device)
+        ranges, fingerprint = self._writable_in_place(device), self.fingerprint(device)
         if not ranges:
             return ""
         known, digest = self._wholes.get(device.identity.key, ("", ""))
@@ -183,7 +184,7 @@ class Contents:
             self._wholes[device.identity.key] = (fingerprint, digest)
         return digest
 
-    def _plain(self, device: Device) -> list[Range]:
+    def _writable_in_place(self, device: Device) -> list[Range]:
         """Return the parts that can be written in place: a device, or its conventional zones."""
         if not device.zoned:
             return [(0, device.size)]
@@ -203,14 +204,14 @@ class Contents:
     # --- foreign ----------------------------------------------------------------------------
 
     def _hint(self, device: Device) -> str:
-        """Return the hint of a refusal. Its consent reads the device, so only refusals make it."""
+        """Return the hint of a refusal. It contains a consent, for which the device is read."""
         text = self.consent(device)
         return f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
 
-    def _foreign(self, device: Device) -> Iterator[Reason]:
+    def _foreign_reasons(self, device: Device) -> Iterator[Reason]:
         found = self.signatures(device)
         if found:
-            yield self._carries(device, found)
+            yield self._signature_reason(device, found)
             return
         if not device.zoned:
             if not self._is_blank(device, [(0, device.size)]):
@@ -231,15 +232,15 @@ class Contents:
             )
             return
         # No zone report shows whether a zone without a write pointer holds data.
-        plain = self._plain(device)
+        plain = self._writable_in_place(device)
         if plain and not self._is_blank(device, plain):
             yield Reason(
                 "not-blank",
-                f"{device.path} has conventional zones, and data in them",
+                f"{device.path} has data in its conventional zones",
                 self._hint(device),
             )
 
-    def _carries(self, device: Device, found: list[Signature]) -> Reason:
+    def _signature_reason(self, device: Device, found: list[Signature]) -> Reason:
         first, last = found[0], self._journal.last(device.identity.key)
         label = f" labelled {first.label!r}" if first.label else ""
         carries = f"{device.path} carries {first.kind}{label}"
@@ -259,7 +260,7 @@ class Contents:
         )
 
     def _is_blank(self, device: Device, ranges: list[Range]) -> bool:
-        """Whether every byte is zero. A whole read counts until the fingerprint changes."""
+        """Whether every byte is zero. A whole read is valid until the fingerprint changes."""
         fingerprint = self.fingerprint(device)
         if self._blank.get(device.identity.key) == fingerprint:
             return True
@@ -286,7 +287,7 @@ class Contents:
         return progress
 
     def _read(self, device: Device, offset: int, length: int) -> bytes:
-        """Read; a zoned device may refuse to read beyond a write pointer, where nothing is."""
+        """Read, up to the write pointer if a zoned device refuses to read beyond it."""
         try:
             return self._host.read(device.path, offset, length)
         except OSError as error:
@@ -301,7 +302,7 @@ class Contents:
 
 
 def _end(zone: Zone) -> int:
-    """Return the end of what a zone may hold."""
+    """Return the offset behind the last byte of a zone that may hold data."""
     return zone.start + (zone.size if _has_no_pointer(zone) else zone.allocated)
 
 
@@ -313,8 +314,8 @@ def _boot(fingerprint: str) -> str:
     return fingerprint.split(":")[2]
 
 
-def _same(recorded: str, now: str) -> bool:
-    """Whether a fingerprint still holds. Counters of writes compare within one boot."""
+def _still_valid(recorded: str, now: str) -> bool:
+    """Whether a fingerprint is still valid. Within one boot, write counts must be equal."""
     was, present = recorded.split(":"), now.split(":")
     if was[0] != _FORM or len(was) != len(present):
         return False

@@ -1,4 +1,4 @@
-"""Facts of a device: as a table for people, and those that must be as planned."""
+"""Facts of a device: a table of them, and checks that they are as planned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def facts_of(device: Device) -> dict[str, Scalar]:
 
 
 def suspended(sysfs: Sysfs, name: str) -> Reason | None:
-    """Return why a device must not be read: the read would wait, and no signal ends it."""
+    """Return why a device must not be read, if a read would wait and no signal could end it."""
     mapping = sysfs.suspended(name)
     if mapping is None:
         return None
@@ -34,7 +34,7 @@ def suspended(sysfs: Sysfs, name: str) -> Reason | None:
 
 
 def require_geometry(planned: Device, found: Device) -> None:
-    """Refuse a namespace that was created again with the same identity but another geometry."""
+    """Refuse a device with the planned identity but another geometry: it was created anew."""
     hint = "plan again for the present device"
     if planned.zoned and not found.zoned:
         raise GuardRefused(f"{found.path} is not a zoned block device", hint=hint, code="not-zoned")

@@ -63,7 +63,7 @@ class Guard:
         """Return the consent to delete a namespace that is not attached.
 
         Raises:
-            GuardRefused: there is none, and nobody can see what the namespace holds.
+            GuardRefused: the user gave none; zonelab cannot read an unattached namespace.
         """
         consent = self.contents.unattached(identity, size)
         if consent not in self._erase:
@@ -94,7 +94,7 @@ class Guard:
         return [self._mismatch(reasons[0], consent, given)], None
 
     def _mismatch(self, reason: Reason, consent: Consent, given: Collection[Consent]) -> Reason:
-        """Return why the given consents do not permit to destroy the present contents."""
+        """Return why the given consents do not permit destroying the present contents."""
         erase = f"if nothing on it is needed now: -e erase={consent} (zonelab: --erase {consent})"
         if any(self.contents.was_used(other) for other in given):
             used = f"{reason.message}; an earlier wipe has used the consent"
@@ -103,7 +103,7 @@ class Guard:
         return Reason("consent-differs", other, erase)
 
     def seen(self, device: Device, partner: Device | None = None) -> DeviceContents:
-        """Return what is on a device, with the consent to type if a wipe needs it."""
+        """Return what is on a device, with the consent to type if a wipe needs one."""
         seen = self.contents.seen(device)
         if in_use.reasons(self._host, device) or self.contents.are_ours(device, partner):
             return seen
@@ -116,7 +116,7 @@ class Guard:
         return notices(self._erase, self._needed, identities)
 
     def require_unused(self, device: Device, held: Path | None = None) -> None:
-        """Check again right before a destructive step: the planned device, not in use.
+        """Check right before a destructive step that it is the planned device, and not in use.
 
         ``held`` is its node if this process has it open exclusively.
         """
@@ -133,8 +133,9 @@ class Guard:
     ) -> bool:
         """Whether the devices of a run are still as that run left them.
 
-        That means: one carries ``label``, none carries another signature, none is in use, and
-        none could be written in place since ``boot_id``. ``held`` as for examine.
+        That means: one carries ``label``, none carries another signature, and none is in use. If
+        the machine restarted since ``boot_id``, none can be written in place. ``held``: this
+        process has the devices open exclusively.
         """
         if any(self.contents.is_unproved(device, boot_id) for device in devices):
             return False
@@ -162,7 +163,7 @@ class Guard:
         nodes = [Path(device.path), *([held] if held else [])]
         if any(self._host.node(node) != number for node in nodes):
             raise GuardRefused(
-                f"{device.path} is not the node of {name} any more; nothing was written",
+                f"{device.path} is no longer the node of {name}; nothing was written",
                 hint=f"compare ls -l {device.path} with /sys/class/block/{name}/dev",
                 code="node-changed",
             )
@@ -185,7 +186,7 @@ def companion(
     """Choose the conventional device: the named one, else a blank sibling namespace.
 
     Returns:
-        The device, or the reason why there is none, with a hint what to type.
+        The device, or the reason why there is none, with a hint about the option to use.
     """
     hint = "-e conventional_device=<device> names one; its contents will be destroyed"
     other = "-e conventional_device=<device> names another one"

@@ -1,7 +1,7 @@
 """Exclusive descriptors of devices, kept from the guard's check until a level's tools open them.
 
-They are read-only: udev reads the partition table again when a writable one is closed, and the
-kernel refuses mkfs meanwhile. Zonelab writes through a second descriptor of the same node.
+They are read-only. When a writable one is closed, udev reads the partition table again, and mkfs
+cannot open the device meanwhile. Zonelab writes through a second descriptor of the same node.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def quiet(paths: Sequence[str]) -> Iterator[None]:
     """Keep udev from reading devices inside the block.
 
     After each program that could write to a device, udev looks for signatures on it. Its reads
-    would count as reads of the next phase. udev leaves devices with an exclusive lock alone
-    (systemd.io/BLOCK_DEVICE_LOCKING), and waits for the end of the lock.
+    would count as reads of the next phase. While a device has an exclusive lock, udev does not read
+    it, but waits for the end of the lock (systemd.io/BLOCK_DEVICE_LOCKING).
 
     Raises:
         HostError: another program keeps a lock.
@@ -43,7 +43,7 @@ def quiet(paths: Sequence[str]) -> Iterator[None]:
 
 
 def _lock(handle: int, path: str) -> None:
-    """Lock an open device. udev locks it itself for the moment in which it reads."""
+    """Lock an open device. udev itself locks a device briefly while it reads it."""
     for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +52,7 @@ def _lock(handle: int, path: str) -> None:
         else:
             return
     raise HostError(
-        f"another program has locked {path} for {_LOCK_TRIES * _LOCK_PAUSE_SECONDS:.0f} s",
+        f"another program has kept {path} locked for {_LOCK_TRIES * _LOCK_PAUSE_SECONDS:.0f} s",
         hint="lsof shows the program",
         code="device-locked",
     )
@@ -87,7 +87,7 @@ class Hold:
             os.close(handle)
 
     def node(self, device: Device) -> Path | None:
-        """Return a path of the held node, whatever its name is now; null if it is not held."""
+        """Return a path of the held node, also if it was renamed; null if it is not held."""
         handle = self._handles.get(device.identity.key)
         return None if handle is None else Path(f"/proc/self/fd/{handle}")
 
@@ -99,7 +99,7 @@ class Hold:
             if handle is not None:
                 return handle
         raise GuardRefused(
-            f"{device.path} is now opened exclusively by another program",
+            f"another program now has {device.path} open exclusively",
             hint="lsof shows the program",
             code="busy",
         )

@@ -37,7 +37,7 @@ from harness.tools import discard, wipefs, zone_reset
 
 
 class Host:
-    """The real machine. What writes to a device is in a section of its own."""
+    """The real machine. The methods that write to a device have their own section."""
 
     def __init__(self, sysfs: Sysfs | None = None, proc: Path = Path("/proc")) -> None:
         self.sysfs = sysfs or Sysfs()
@@ -86,13 +86,13 @@ class Host:
         return ZoneStates(Path(device.path), device.zones or 0)
 
     def witness(self, names: Sequence[str]) -> Witness | None:
-        """Return the bytes that the devices accepted by their own count; null without one.
+        """Return the bytes that the devices accepted, as they count them; null if they do not.
 
         Raises:
-            ToolFailed: the witness of the rig does not answer. It is not asked again.
+            ToolFailed: the rig's witness does not answer. zonelab does not ask it again.
         """
         if any(self.sysfs.text(name, "dm/name") for name in names):
-            return None  # a mapped part of a drive has no count of its own
+            return None  # a device mapped to a part of a drive has no count of its own
         if self._witness_failed is not None:
             raise self._witness_failed
         try:
@@ -108,12 +108,12 @@ class Host:
     def media_series(self, names: Sequence[str]) -> SampledSeries:
         """Return the series of the bytes that each modelled drive wrote to its media.
 
-        It has no columns, and so no file, on drives that are not modelled.
+        On other drives the series has no columns, so no file is written.
         """
         return sampler.media(names, self.sysfs)
 
     def trace_source(self, devices: Sequence[Device]) -> TraceSource | None:  # noqa: ARG002
-        """Return what counts the commands of these devices itself; null: tracing must do it."""
+        """Return the drives' own count of commands; null: tracing must count them."""
         return None
 
     def record_writes(self, device: Device, folder: Path) -> Recorder:
@@ -184,7 +184,7 @@ class Host:
         )
 
     def find(self, planned: Device) -> Device:
-        """Return the device with the planned identity, whatever its name is now.
+        """Return the device with the planned identity; its name may have changed.
 
         Raises:
             GuardRefused: no device has it (code ``missing``), or its namespace was created again
@@ -219,7 +219,7 @@ class Host:
         return False
 
     def open_exclusively(self, path: str) -> int | None:
-        """Open a device for reading and keep other exclusive users away; null if there is one."""
+        """Open a device exclusively for reading; null if another program has done so."""
         try:
             return os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
         except OSError as error:
@@ -228,7 +228,7 @@ class Host:
             raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
 
     def loop_source(self, name: str) -> openers.Node | None:
-        """Return the block device below a loop device; null if a file is below it, or nothing."""
+        """Return the block device below a loop device; null if there is a file or nothing."""
         number = loops.source(self.sysfs.dev / name)
         return openers.Node(block=True, number=number) if number else None
 
@@ -271,7 +271,7 @@ class Host:
         zone_reset.reset_all(Path(device.path), device.size, held)
 
     def wipe(self, device: Device, held: Path | None = None) -> None:
-        """Zero every place of a signature. Destroys the contents; ``held`` as for reset_zones."""
+        """Zero every place that can hold a signature; ``held`` is as for ``reset_zones``."""
         exclusive = os.O_EXCL if held is None else 0
         with descriptor(held or device.path, os.O_WRONLY | exclusive) as fd:
             for offset, length in signatures.wipe_spots(device.size):

@@ -1,8 +1,8 @@
-"""Who uses a device: mounts, swap, partitions, holders, a second path, programs, other hosts.
+"""Uses of a device: mounts, swap, partitions, holders, a second path, programs, other hosts.
 
-A program that only reads the device, its disk or a partition is no user: the guard judges the
-contents. Readers of the drive's controller, such as smartd, are no users either. Every opener of
-the namespace's character node is a user: root writes through it whatever the mode is.
+A program that only reads the device, its disk or a partition does not count as a user. Nor does a
+program that only reads the drive's controller, such as smartd. Every program that has the
+namespace's character node open counts: root can write through it, even if it was opened to read.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from harness.observe import openers
 from harness.store.spec import Device, Reason
 from harness.tools.kernel import unescape
 
-# A program that only looks, such as smartctl, is gone within this time.
-_LOOKS = 5
+# A short-lived reader, such as smartctl, closes the device within these checks.
+_CHECKS = 5
 _PAUSE_SECONDS = 1.0
 
 
@@ -29,26 +29,29 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
     """
     name = Path(device.path).name
     asleep = suspended(host.sysfs, name)
-    refusals = [asleep] if asleep else [*_standing(host, device)]
+    refusals = [asleep] if asleep else [*_listed_uses(host, device)]
     behind = host.sysfs.exported(name)
     if behind and not refusals:
         drive = host.device(str(host.sysfs.dev / behind))
-        refusals = [*_standing(host, drive, front=name), *_opened(host, drive, held=False)]
+        refusals = [
+            *_listed_uses(host, drive, exported_as=name),
+            *_open_uses(host, drive, held=False),
+        ]
     if refusals:
         return refusals
-    for look in range(_LOOKS):
+    for look in range(_CHECKS):
         if look:
             host.pause(_PAUSE_SECONDS)
-        refusals = [*_opened(host, device, held=held)]
+        refusals = [*_open_uses(host, device, held=held)]
         if not refusals:
             break
     return refusals
 
 
-def _standing(host: Host, device: Device, front: str = "") -> Iterator[Reason]:
-    """Return the uses that the kernel lists.
+def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[Reason]:
+    """Yield the uses that the kernel's files list.
 
-    ``front`` is the namespace as which the device is exported to this machine alone.
+    ``exported_as``: a namespace of this machine that the NVMe target provides from the device.
     """
     name, sysfs = Path(device.path).name, host.sysfs
     # A user of the whole disk uses each of its partitions.
@@ -84,7 +87,7 @@ def _standing(host: Host, device: Device, front: str = "") -> Iterator[Reason]:
             f"{device.path} has no name but the kernel's, which another drive can have later",
             "use a drive with a WWID or serial number; a virtual disk can be given one",
         )
-    twins = set(_same_identity(host, device)) - {name, front, sysfs.exported(name)}
+    twins = set(_same_identity(host, device)) - {name, exported_as, sysfs.exported(name)}
     if twins:
         yield Reason(
             "identity-ambiguous",
@@ -94,7 +97,7 @@ def _standing(host: Host, device: Device, front: str = "") -> Iterator[Reason]:
     yield from _reserved(host, device)
     exported = [f"loop device {name}" for name in _loops(host, device)]
     targets = _targets(host, device)
-    exported += [f"the NVMe target ({path})" for path in targets[1 if front else 0 :]]
+    exported += [f"the NVMe target ({path})" for path in targets[1 if exported_as else 0 :]]
     if exported:
         yield Reason(
             "exported",
@@ -104,7 +107,7 @@ def _standing(host: Host, device: Device, front: str = "") -> Iterator[Reason]:
 
 
 def _reserved(host: Host, device: Device) -> Iterator[Reason]:
-    """Return why another host may be using the drive. zonelab itself never reserves one."""
+    """Yield why another host may be using the drive. zonelab itself never reserves a drive."""
     try:
         found = host.reservation(Path(device.path).name)
     except OSError as error:
@@ -123,12 +126,12 @@ def _reserved(host: Host, device: Device) -> Iterator[Reason]:
         )
 
 
-def _opened(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
-    """Return why a program may write to the device now."""
+def _open_uses(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
+    """Yield why a program may write to the device now."""
     if not held and host.is_busy(device.path):
         yield Reason(
             "busy",
-            f"{device.path} is opened exclusively by a program, or mounted elsewhere",
+            f"a program has {device.path} open exclusively, or it is mounted in another namespace",
             "lsof shows the program, lsns -t mnt other mount namespaces",
         )
         return
@@ -161,13 +164,13 @@ def _opened(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
 
 
 def nodes(numbers: Collection[str], *, block: bool) -> list[openers.Node]:
-    """Return devices of ``major:minor``."""
+    """Return the device nodes with these numbers, each ``major:minor``."""
     pairs = [number.split(":") for number in numbers]
     return [openers.Node(block, os.makedev(int(major), int(minor))) for major, minor in pairs]
 
 
 def _loops(host: Host, device: Device) -> list[str]:
-    """Return loop devices on the device; no exclusive lock shows them."""
+    """Return the loop devices on the device; they do not open it exclusively."""
     own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
     return [
         name
@@ -177,7 +180,7 @@ def _loops(host: Host, device: Device) -> list[str]:
 
 
 def _targets(host: Host, device: Device) -> list[str]:
-    """Return the paths under which the device is exported; no exclusive lock shows them either."""
+    """Return the paths under which the NVMe target exports the device, also without an open."""
     own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
     return [path for path in host.sysfs.nvme_targets() if host.node(Path(path)) in own]
 

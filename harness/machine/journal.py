@@ -42,7 +42,7 @@ class JournalEntry:
     time: str
     boot_id: str
     consent: str = ""  # digest of the consent that an erase uses
-    whole: str = ""  # digest of every byte that can be written anew in place; '': not read
+    whole: str = ""  # digest of every byte that can be written in place; '': not computed
 
 
 class Journal:
@@ -55,7 +55,7 @@ class Journal:
         """Add an entry; it is on stable storage when this returns.
 
         Raises:
-            HostError: the disk took a part of the entry only; the part is removed again.
+            HostError: only a part of the entry could be written; that part is removed again.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         line = (json.dumps(encode(entry)) + "\n").encode()

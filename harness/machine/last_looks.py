@@ -15,7 +15,7 @@ from harness.machine.hold import Hold
 from harness.machine.host import Host
 from harness.store.spec import Device
 
-# Long enough for a writer at 1 Hz to show, short against a run of a minute.
+# A program that writes once a second is noticed; a run takes at least a minute.
 LISTEN_SECONDS = 1.0
 
 
@@ -27,23 +27,23 @@ class LastLooks:
         self._host = host
         self._guard = guard
         self._devices = tuple(devices)
-        self._written: dict[str, int] = {}  # by the kernel's count, when zonelab last wrote
-        self._contents: dict[str, str] = {}  # fingerprints of the same moment
+        self._written: dict[str, int] = {}  # kernel's count of bytes at zonelab's last write
+        self._contents: dict[str, str] = {}  # fingerprints at zonelab's last write
 
     @contextmanager
     def held(self, require: Callable[[Device], None]) -> Iterator[None]:
         """Hold the devices inside the block, listen to them, and ask the guard again.
 
-        ``listen`` was called before; ``require`` is the question to the guard.
+        The caller calls ``listen`` before this. ``require`` asks the guard about one device.
 
         Raises:
-            GuardRefused: a device must not be overwritten, or somebody wrote to it.
+            GuardRefused: a device must not be overwritten, or another program wrote to it.
         """
         for device in self._devices:
             self._guard.check_identity(device)
         with self.hold.taken(self._devices):
             self._host.pause(LISTEN_SECONDS)
-            # Before the guard looks: a write behind this line is noticed by ``require_as_seen``.
+            # Before the guard looks: ``require_as_seen`` notices every write after this line.
             self._note_contents()
             for device in self._devices:
                 self._guard.check_identity(device, self.hold.node(device))
@@ -52,20 +52,20 @@ class LastLooks:
             yield
 
     def listen(self) -> None:
-        """Count the writes of others from now on."""
+        """From now on, count the bytes that others write."""
         self._written = self._counters()
 
     def note(self) -> None:
-        """Zonelab has written: what is there now must be there at the next step."""
+        """Record the contents after zonelab wrote; they must be the same at the next step."""
         self.listen()
         self._note_contents()
 
     def fingerprint(self, device: Device) -> str:
-        """Return the digest of the contents that were noted."""
+        """Return the fingerprint that ``note`` or ``held`` recorded."""
         return self._contents[device.identity.key]
 
     def require_as_seen(self, device: Device) -> None:
-        """Refuse a device in use, and one written to or exchanged since the last note."""
+        """Refuse a device that is in use, or was changed or exchanged since the last record."""
         self._guard.require_unused(device, self.hold.node(device))
         self.require_quiet(device)
         if self._guard.fingerprint(device) != self._contents[device.identity.key]:
@@ -76,7 +76,7 @@ class LastLooks:
             )
 
     def require_quiet(self, device: Device, own: int = 0) -> None:
-        """Refuse a device to which more than zonelab's ``own`` bytes were written since then."""
+        """Refuse a device that took more bytes since ``listen`` than zonelab's ``own``."""
         name = Path(device.path).name
         written = self._counters()[name] - self._written[name] - own
         if written > 0:

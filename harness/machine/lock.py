@@ -65,7 +65,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> str:
-    """Return what held the lock last: process, host, and the time since it began; '' if unknown."""
+    """Describe the last holder of the lock: process, host, age of its lock; '' if unknown."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         minutes = int(_seconds() - data["since"]) // 60
@@ -76,12 +76,12 @@ def holder(path: Path) -> str:
 
 
 def _seconds() -> float:
-    """Return seconds since boot; the file of the lock is gone after one."""
+    """Return seconds since boot. The lock's file does not survive a restart."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _open(path: Path) -> int:
-    """Open the file of the lock. Who can open it can also lock it, so only root may."""
+    """Open the file of the lock. A user that can open it can also lock it, so only root may."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -65,7 +65,7 @@ def manifest(
         "machine": os.uname().machine,
         "boot_id": host.boot_id(),
         "cmdline": host.proc_text("cmdline").strip(),
-        # The clock counts instructions (docs/rigs.md), so no speed of a host is in any number.
+        # The clock counts instructions (docs/rigs.md), so numbers do not depend on a host's speed.
         "virtual_time": virtual_clock.FLAG in host.proc_text("cmdline"),
         "cpu_model": model[1].strip() if model else None,
         "cpus": len(os.sched_getaffinity(0)),

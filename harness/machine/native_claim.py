@@ -1,4 +1,4 @@
-"""The drives of a run without a kernel device: each run has a new one, and nothing is guarded."""
+"""The drives of a run without a kernel device: each run creates them; no guard is needed."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class NativeClaim:
         self._drives = [NativeDrive(device) for device in devices]
 
     def require_allowed(self) -> None:
-        """Refuse a file that is no drive of ours; GuardRefused: there is one."""
+        """Raise GuardRefused if a drive's path holds a file that is not a modelled drive."""
         for drive in self._drives:
             if not drive.is_ours():
                 raise GuardRefused(
-                    f"{drive.contents} is no modelled drive; nothing was written",
+                    f"{drive.contents} is not a modelled drive; nothing was written",
                     hint="move the file away",
                     code="foreign-signature",
                 )
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Look again."""
+        """Check the files again."""
         self.require_allowed()
         yield
 

@@ -1,4 +1,4 @@
-"""This machine as the host of modelled drives in files (docs/rigs.md): nothing here is a device."""
+"""This machine as the host of modelled drives, which are files, not devices (docs/rigs.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _NoDisks(Sysfs):
 
 
 class NativeHost(Host):
-    """The real machine with only these drives."""
+    """The real machine, but its only drives are modelled ones."""
 
     def __init__(self, drives: Iterable[Device]) -> None:
         super().__init__(_NoDisks())
@@ -58,7 +58,7 @@ class NativeHost(Host):
         found = self.device(planned.path)
         if found.identity.key != planned.identity.key:
             raise GuardRefused(
-                f"{planned.path} is now {found.model}, {planned.model} when planned",
+                f"{planned.path} is now {found.model}; it was {planned.model} when planned",
                 hint="start a new campaign",
                 code="missing",
             )
@@ -70,7 +70,7 @@ class NativeHost(Host):
         return self._drives[name].identity
 
     def zones(self, path: str, limit: int | None = None) -> list[Zone]:
-        """Return the zones in the file of the contents."""
+        """Return the zones that the file of the contents records."""
         return self._drive(path).report(limit)
 
     def zone_states(self, device: Device) -> ZoneCounter:
@@ -78,7 +78,7 @@ class NativeHost(Host):
         return native_drive.ZoneRows(self._drive(device.path))
 
     def disk_counters(self, names: Iterable[str]) -> dict[str, DiskCounters]:
-        """Return what the contents of the drives took and gave."""
+        """Return the counts of what was written to the drives' contents and read from them."""
         return {name: self._drive(name).disk_counters() for name in names}
 
     def disk_series(self, names: Sequence[str]) -> SampledSeries:
@@ -92,7 +92,7 @@ class NativeHost(Host):
         return SampledSeries("media", list(names), lambda: [one.media_bytes() for one in drives])
 
     def trace_source(self, devices: Sequence[Device]) -> TraceSource | None:
-        """Return the drive's own count of commands."""
+        """Return the drives' own count of commands."""
         return NativeSource(self._drive(devices[0].path))
 
     def witness(self, names: Sequence[str]) -> Witness | None:

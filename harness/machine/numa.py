@@ -19,9 +19,9 @@ def bind(host: Host, device: Device) -> str:
     node = host.sysfs.text(Path(device.path).name, "device/device/numa_node")
     nodes = host.sysfs.root / "devices" / "system" / "node"
     if not node.isdigit():  # also -1: the firmware does not report it
-        return f"not bound to processors: the node of {device.path} is unknown"
+        return f"not bound to processors: the NUMA node of {device.path} is unknown"
     if len(list(nodes.glob("node[0-9]*"))) < 2:  # noqa: PLR2004 - one node leaves no choice
-        return "not bound to processors: this machine has one node"
+        return "not bound to processors: this machine has only one NUMA node"
     allowed = os.sched_getaffinity(0)
     near = set(perf.processors((nodes / f"node{node}" / "cpulist").read_text())) & allowed
     if not near:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# One per machine, not per state folder. Its folder is entered by root only (machine/lock.py).
+# One per machine, not per state folder. Only root can enter its folder (machine/lock.py).
 LOCK = Path("/run/zonelab-lock/machine")
 # The usual folders of a runner, as the playbooks use them.
 STATE = Path("/var/lib/zonelab")
@@ -18,7 +18,7 @@ class Paths:
 
     state: Path
     runtime: Path
-    # Of the runner, the same whatever the folders are, unless no device of the machine is used.
+    # The runner's lock. It does not depend on the folders, unless a campaign uses no device here.
     lock: Path = field(default_factory=lambda: LOCK)
 
     @property

@@ -53,7 +53,7 @@ def _properties(limits: Limits, devices: Sequence[Device]) -> list[str]:
     if limits.cpu is not None:
         properties.append(f"CPUQuota={limits.cpu:.0%}")
     if limits.memory is not None:
-        # Memory beyond the limit must be dropped or fail, not be swapped to another drive.
+        # Beyond the limit, pages must be dropped or the program fail; no swap to another drive.
         properties += [f"MemoryMax={limits.memory}", "MemorySwapMax=0"]
     for device in devices:
         if limits.read is not None:

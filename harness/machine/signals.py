@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """Raises Interrupted once, at the first signal, but never inside ``deferred`` (clean-up)."""
+    """Raises Interrupted at the first signal only, and never inside ``deferred`` (clean-up)."""
 
     def __init__(self) -> None:
         self.requested = False

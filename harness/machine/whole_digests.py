@@ -16,15 +16,16 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEvent
 from harness.store.spec import Device
 
-# Bytes that a flash drive reads in a minute. A larger device needs a consent after a restart.
+# A flash drive reads these bytes in about a minute. A larger device needs a consent after a
+# restart.
 LARGEST = 64 << 30
 
 
 def seal(host: Host, guard: Guard, journal: Journal, planned: Iterable[Device]) -> None:
     """Add the digest of every byte to the release of each device that is as zonelab left it.
 
-    Zones with a write pointer need none: their fingerprint shows what was written behind it. What
-    cannot be found or read stays as it is: it needs a consent after a restart.
+    Zones with a write pointer need none: the fingerprint shows later writes to them. A device that
+    cannot be found or read gets no digest, so it needs a consent after a restart.
     """
     for device in {device.identity.key: device for device in planned}.values():
         with suppress(GuardRefused, OSError):

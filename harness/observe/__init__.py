@@ -1,1 +1,1 @@
-"""What is there and what happens: inspection, counters, zone reports, kernel log, manifest."""
+"""Observation of a machine: inspection, counters, zone reports, kernel log, traces."""

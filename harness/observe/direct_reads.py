@@ -73,7 +73,7 @@ def first_data(path: str, ranges: Sequence[Range], progress: ReadCallback) -> in
 def digest(path: str, ranges: Sequence[Range], progress: ReadCallback) -> str:
     """Return a SHA-256 that covers every byte of the ranges; arguments and errors as first_data.
 
-    It is made of the digests of the pieces. A piece of zeros, the most frequent one, has none.
+    It covers the digests of the pieces, except pieces of zeros, which are the most frequent ones.
     """
     pieces: dict[int, bytes] = {}
 
@@ -90,7 +90,7 @@ def digest(path: str, ranges: Sequence[Range], progress: ReadCallback) -> str:
 
 
 class _Reading:
-    """Reads pieces with several threads; ``look`` receives each, and ends it with True."""
+    """Reads pieces with several threads. ``look`` gets each piece; True ends the reading."""
 
     def __init__(
         self, path: str, ranges: Sequence[Range], look: Callable[[int, bytes], bool]
@@ -123,7 +123,7 @@ class _Reading:
                     if self._look(offset, buffer[:length]):
                         self._stop.set()
         except BaseException:
-            self._stop.set()  # the others need not go on
+            self._stop.set()  # the other threads end too
             raise
 
     def _next(self) -> Range | None:

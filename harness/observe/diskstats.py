@@ -20,7 +20,7 @@ class DiskCounters:
     write_bytes: int
     in_flight: int
     busy_ms: int = 0  # milliseconds with anything in flight
-    reads_merged: int = 0  # requests that joined another one, and are not in ``reads``
+    reads_merged: int = 0  # requests merged into others; not in ``reads``
     writes_merged: int = 0
 
     def __add__(self, other: DiskCounters) -> DiskCounters:
@@ -65,7 +65,7 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
 def changes(text: str, names: Iterable[str]) -> int | None:
     """Return a count that grows with each write and discard; null if no device has a line.
 
-    Commands that a program sends past the block layer are not counted.
+    Commands that a program sends directly to the driver are not counted.
     """
     wanted = set(names)
     lines = [fields for fields in map(str.split, text.splitlines()) if fields[2] in wanted]

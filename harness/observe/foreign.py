@@ -1,8 +1,8 @@
-"""Signatures of other programs, beside those that libblkid of the host knows.
+"""Signatures of other programs that zonelab recognises without the host's libblkid.
 
-libblkid of an older distribution lacks some of them, and what zonelab can name needs no tool.
-Offsets are those of the formats themselves and of libblkid's probes (util-linux, libblkid/src).
-Magic numbers shorter than four bytes are left to libblkid, which also checks their surroundings.
+The libblkid of an older distribution lacks some of them. The offsets come from the formats
+themselves and from libblkid's probes (util-linux, libblkid/src). Magic numbers shorter than four
+bytes are left to libblkid, which also checks their surroundings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STRATIS = b"!Stra0tis\x86\xff\x02^\x41rh"
 _NILFS = b"\x02\0\0\0\0\0\x34\x34"  # revision 2.0, then the magic number
 _UFS = (struct.pack("<I", 0x00011954), struct.pack("<I", 0x19540119))
 _LABEL = 256 * KIB  # size of each of ZFS' four labels
-# File systems carry the boot-sector mark too, so it counts only where nothing else is found.
+# File systems have the boot-sector mark too, so it counts only if no other signature is found.
 _BOOT_SECTOR = Probe("mbr", 510, b"\x55\xaa")
 
 

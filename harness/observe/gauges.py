@@ -33,8 +33,8 @@ def number(path: Path, column: str) -> Gauge:
 def fields(path: Path, columns: dict[str, str], *, scale: int = 1) -> Gauge:
     """Return the gauge of a file with lines ``name value`` or ``name: value``.
 
-    ``columns`` are those of the series by the name in the file; the first line with that name
-    counts. ``scale`` is a factor for all values.
+    ``columns`` maps names in the file to columns of the series; the first line with a name is read.
+    ``scale`` is a factor for all values.
     """
     patterns = [re.compile(rb"^%s:?\s+(\d+)" % name.encode(), re.MULTILINE) for name in columns]
 

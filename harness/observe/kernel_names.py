@@ -1,4 +1,4 @@
-"""All names by which the kernel log can mean a block device."""
+"""All names that the kernel log can use for a block device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _hardware(folder: Path) -> set[str]:
         return set()
     found = {part for part in folder.parts if _CONTROLLER.match(part) or _TRANSPORT.match(part)}
     addresses = [part for part in folder.parts if _PCI.match(part)]
-    found |= set(addresses[-1:])  # those before it are bridges, which other devices share
+    found |= set(addresses[-1:])  # the addresses before it are bridges, which other devices share
     # A subsystem (NVMe multipath) has a link to each of its controllers.
     for link in folder.iterdir():
         if _CONTROLLER.match(link.name) and link.is_symlink():

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _RECORD = 8192  # one record per read, at most this long (CONSOLE_EXT_LOG_MAX)
-_FACILITY_BITS = 3  # of the first number; facility 0 is the kernel itself
+_FACILITY_BITS = 3  # priority bits of the first number; facility 0 is the kernel
 _USER_SPACE = "user space: "
 _LOST = "# records lost here: "
 _DEVICES = "# devices of the run: "
 
-# Names of devices as drivers and file systems print them. Numbers are of device-mapper tables.
+# Names of devices as drivers and file systems print them; device-mapper tables use numbers.
 _NAMES = re.compile(
     r"\b(?:nvme\d+(?:c\d+)?n\d+(?:p\d+)?|nvme\d+|(?:sd|vd|hd|xvd)[a-z]{1,3}\d*|mmcblk\d+(?:p\d+)?"
     r"|(?:dm-|md|loop|zram|zloop|nullb|nbd|pmem|ram|rbd|sr|bcache)\d+(?:p\d+)?"
@@ -78,7 +78,7 @@ class KernelLog:
             if not chunk:
                 return
             for line in chunk.decode("utf-8", errors="replace").splitlines():
-                if line and not line.startswith(" "):  # else KEY=value of the record before
+                if line and not line.startswith(" "):  # other lines: KEY=value of the last record
                     self._add(line)
 
     def text(self, devices: Iterable[str]) -> str:

@@ -74,12 +74,12 @@ class NativeDrive:
 
     @property
     def name(self) -> str:
-        """The name that stands for the kernel's in files of a run."""
+        """The name that a run's files use in place of a kernel name."""
         return self.contents.name
 
     @property
     def specification(self) -> str:
-        """What zlfs' programs and URIs call the drive."""
+        """The drive's specification in the options and URIs of zlfs' programs."""
         device = self._device
         return (
             f"model:{self.model}?dilation={device.dilation}&contents={self.contents}"
@@ -99,7 +99,7 @@ class NativeDrive:
         return _counts(data)
 
     def disk_counters(self) -> DiskCounters:
-        """Return what the contents took and gave. Nothing is in flight without a process."""
+        """Return the counts of writes and reads. Nothing is in flight without a process."""
         return _disk(self.counts())
 
     def completions(self) -> Completions:
@@ -120,7 +120,7 @@ class NativeDrive:
         """Return the zones, all or the first ``limit``; empty ones before the contents are made.
 
         Raises:
-            ToolFailed: the file is no emulated device, or has another shape than the device.
+            ToolFailed: the file is not an emulated device, or has another shape than the device.
         """
         device = self._device
         size, capacity = device.zone_size or 0, device.zone_capacity or 0
@@ -138,12 +138,12 @@ class NativeDrive:
         ]
 
     def media_bytes(self) -> int:
-        """Return the bytes that the model programmed, or will from its buffer."""
+        """Return the bytes that the model programmed, with those that its buffer still holds."""
         counts = self.counts()
         return counts["host_bytes"] + counts["pad_bytes"]
 
     def notes(self, offset: int) -> tuple[list[ZoneNote], int]:
-        """Return the notes from a place of the file on, and the place behind them.
+        """Return the notes from an offset of the file on, and the offset behind them.
 
         Raises:
             ToolFailed: a line is damaged.
@@ -217,12 +217,12 @@ class ZoneRows:
 def device(path: Path, served: str, dilation: int, shape: Mapping[str, int]) -> Device:
     """Return the record of a drive whose contents are in ``path``.
 
-    Its identity follows from place and model, because it has no memory beside its contents.
+    Its identity is made of its path and model, because nothing but its contents is stored.
 
     Args:
         path: of the contents.
         served: name and digest of the model.
-        dilation: seconds of this machine for a second of the model.
+        dilation: how many seconds of this machine a second of the model takes.
         shape: block_size, zones, zone_size, zone_capacity, max_open and max_active of the model.
     """
     own = uuid.uuid5(uuid.NAMESPACE_URL, f"zonelab:{path}:{served}:x{dilation}")

@@ -126,7 +126,7 @@ def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
 
 
 def _number(data: bytes, where: slice) -> int:
-    """Return a field of an answer; 0 if there is no answer."""
+    """Return a field of the drive's answer; 0 without an answer."""
     return int.from_bytes(data[where], "little")
 
 
@@ -167,7 +167,7 @@ def namespace_of(node: Path) -> int:
     """Return the number of the namespace that a node stands for.
 
     Raises:
-        OSError: the node is not of NVMe.
+        OSError: the node is not an NVMe device.
     """
     with descriptor(node, os.O_RDONLY) as fd:
         return int(fcntl.ioctl(fd, _NVME_IOCTL_ID))
@@ -192,7 +192,7 @@ def send(
     """Send a command that reads; return the drive's status (0: success) and the data.
 
     Raises:
-        OSError: the kernel refuses the command, or the node is not of NVMe.
+        OSError: the kernel refuses the command, or the node is not an NVMe device.
     """
     buffer = array.array("B", bytes(size))
     address, _ = buffer.buffer_info()

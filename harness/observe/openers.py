@@ -1,7 +1,7 @@
 """Programs that have a device open, exclusively or not: /proc/<pid>/fd and /proc/<pid>/maps.
 
-Nodes are compared by number, so a bind mount or a node made by mknod elsewhere counts. Not shown by
-the kernel: files registered in an io_uring, and descriptors on their way through a socket.
+Nodes are compared by number, so a bind mount or a node that mknod made elsewhere counts too. The
+kernel does not show files registered in an io_uring, nor descriptors in transit in a socket.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Opener:
 
 @dataclass(frozen=True, slots=True)
 class Openers:
-    """The openers, and how many processes could not be looked at."""
+    """The openers, and the number of processes that could not be examined."""
 
     seen: tuple[Opener, ...]
     unreadable: int
@@ -45,7 +45,7 @@ def node_of(path: Path) -> Node | None:
     """Return the device number of a node or of an open file below /proc; null for other files.
 
     Raises:
-        PermissionError: the caller may not look.
+        PermissionError: the caller may not read it.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 - links below /proc have no path
@@ -117,7 +117,7 @@ def _may_write(fdinfo: Path) -> bool:
 def _mappings(
     folder: Path, watched: Mapping[Node, bool], node: Callable[[Path], Node | None]
 ) -> Iterator[str]:
-    """Yield mapped devices. A shared mapping writes to the device, or can be changed to do so."""
+    """Yield devices with a shared mapping, which writes to the device, or can be changed to."""
     for line in (folder / "maps").read_text(errors="replace").splitlines():
         fields = line.split(maxsplit=5)
         if len(fields) < 6 or fields[1][3] != "s" or not fields[5].startswith("/"):  # noqa: PLR2004

@@ -1,7 +1,8 @@
-"""Persistent reservations: by them hosts that share a drive keep each other from writing.
+"""Persistent reservations, with which hosts that share a drive keep others from writing.
 
 Both commands only read: Reservation Report of NVMe, and PERSISTENT RESERVE IN of SCSI (SPC). The
-kernel hands them through. Its own calls in linux/pr.h reserve, but older kernels cannot report.
+kernel passes them on to the drive. Its own calls in linux/pr.h can reserve, but in older kernels
+they cannot report.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ _TYPE = 21  # of READ RESERVATION, bits 3:0; bits 7:4 are the scope
 _KEY_BYTES = 8
 _CHECK_CONDITION = 0x02
 _ILLEGAL_REQUEST, _UNIT_ATTENTION = 5, 6  # sense keys
-_ATTENTIONS = 3  # each reports one event since the last command
+_ATTENTIONS = 3  # tries; each unit attention reports one earlier event
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a drive reports. Type 0: registered hosts, of which none holds a reservation."""
+    """A drive's report. Type 0: hosts are registered, but none holds a reservation."""
 
     type: int
     registrants: int
 
 
 def read(name: str, dev: Path = Path("/dev")) -> Reservation | None:
-    """Return the reservation of a whole device; None without one, also where drives have none.
+    """Return the reservation of a whole device; None if it has none, or cannot have one.
 
     Raises:
-        OSError: the drive does not answer, so it can be reserved.
+        OSError: the drive does not answer, so it may be reserved.
     """
     found = None
     if _NVME.match(name):

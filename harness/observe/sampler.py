@@ -16,17 +16,18 @@ from harness.observe.sysfs import Sysfs
 from harness.quantities import SECTOR
 from harness.store.ledger import SeriesMark
 
-# The share of one processor that a series may use. Where samples cost more, as under software
-# emulation, they are farther apart; column ``t`` shows how far.
+# The share of one processor that a series may use. If samples cost more, as under software
+# emulation, they are taken less often; column ``t`` has their times.
 _SHARE = 0.0005
-# Seconds. However expensive a sample is, the next one is due by then: ``verify`` finds holes so.
+# Seconds after which a sample is due, however expensive it is, so that ``verify`` can find gaps.
 LONGEST = 30.0
-# Samples per second of a modelled drive; ``verify`` misses samples that are 10 s apart.
+# Samples in a second of a modelled drive's clock, and the most seconds of this machine between two
+# samples: ``verify`` reports gaps of 10 s.
 _MODEL_HZ, _LONGEST_INTERVAL = 32, 8.0
 
 
 def interval(dilation: int) -> float:
-    """Return the seconds between samples: more than one where the drive's clock is slow."""
+    """Return the seconds between samples: more than one if the drive's clock is slowed down."""
     return min(max(dilation / _MODEL_HZ, 1.0), _LONGEST_INTERVAL)
 
 
@@ -100,7 +101,7 @@ class Sampler:
         self._lines[name] += 1
 
     def marks(self) -> Mapping[str, SeriesMark]:
-        """Return what each series holds now."""
+        """Return the present values of each series."""
         return {
             name: SeriesMark(self._lines[name] - 1, digest.hexdigest())
             for name, digest in self._digests.items()
@@ -126,10 +127,10 @@ def disks(names: Sequence[str], block: Callable[[str], Path]) -> SampledSeries:
 def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
     """Return the series of the bytes that each modelled drive wrote to its media.
 
-    It has no columns, and so no file, on drives that are not modelled.
+    On other drives the series has no columns, so no file is written.
     """
     disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
-    # Found once, because sysfs need not be read for each sample.
+    # The drives are looked up once, not for each sample.
     servers = {disk: sysfs.exported(disk) or disk for disk in disks if sysfs.served(disk)}
 
     def read() -> list[int | None]:

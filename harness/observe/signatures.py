@@ -1,4 +1,4 @@
-"""Whose data is on a device: signatures at their offsets, and the label inside, if any.
+"""Signatures on a device, which show whose data it holds, and the label inside, if any.
 
 Levels declare their own signatures; ``harness/observe/foreign.py`` has those of other programs.
 libblkid knows more formats (``harness/tools/wipefs.py``). This module only reads.
@@ -13,8 +13,8 @@ Read = Callable[[int, int], bytes]  # offset, length -> bytes (short at the end 
 
 KIB = 1024
 MIB = 1024 * KIB
-HEAD = 4 * MIB  # every signature at the start of a device lies within; VMFS has one at 2 MiB
-TAIL = 2 * MIB  # every signature at the end lies within; Promise's RAID begins 1.5 MiB before it
+HEAD = 4 * MIB  # contains every signature at the start; VMFS's is at 2 MiB
+TAIL = 2 * MIB  # contains every signature at the end; Promise's RAID begins 1.5 MiB before it
 _ANYWHERE = 64 * KIB
 _SAMPLE = 4 * KIB
 _MOST_SAMPLES = 4096
@@ -35,8 +35,8 @@ class Probe:
     A format with ``zones`` has a log of superblocks: the signature is at the start of one of that
     many first zones, and the label is the last component of a path. ``anywhere``: magic numbers
     that prove the format (without a label) anywhere in the first 64 KiB. ``count``: the magic can
-    be at that many places, ``step`` apart. ``back``: ``offset`` counts from a place near the end:
-    that many bytes before the size, which is rounded down to a multiple of ``align``.
+    be at that many places, ``step`` apart. With ``back``, ``offset`` counts from ``back`` bytes
+    before the device's size, rounded down to a multiple of ``align``.
     """
 
     kind: str
@@ -59,7 +59,7 @@ def find(
     """Return the signatures of a device, each kind once, logs of superblocks first.
 
     ``read`` reads the device, ``zone_size`` is null for a conventional one, ``probes`` are the
-    formats to look for. Without ``size`` the end of the device is not looked at.
+    formats to look for. Without ``size``, signatures at the end of the device are not found.
     """
     probes = sorted(probes, key=lambda probe: not probe.zones)
     head = read(0, HEAD)

@@ -22,14 +22,14 @@ _EMULATED_MODELS = (
     f"{zoneblk.SERVER} ",
 )
 _MODELLED = (f"{zoneblk.SERVER} ", f"{NATIVE} ")
-_STACKED = " + "  # between the models of the drives below a stacked device
+_STACKED = " + "  # separates the models of drives below a device
 _NULL_BLK = re.compile(r"^nullb\d+$")
 _HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
 _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
 
 
 def kind_of(name: str, model: str) -> DeviceKind:
-    """Return the kind of a disk by its kernel name and by what ``Sysfs.model`` returns for it.
+    """Return the kind of a disk by its kernel name and its ``Sysfs.model``.
 
     A process serves a ublk device. Its times mean something only if the process is zoneblk. A
     modelled drive in files is no disk.
@@ -179,7 +179,7 @@ class Sysfs:
     def exported(self, name: str) -> str | None:
         """Return the ublk device that this machine's NVMe target exports as this namespace.
 
-        The target of any other transport can be another machine's.
+        With any transport but loop, the target may be on another machine.
         """
         name = self.parent(name) or name
         controller = self.block(name) / "device"
@@ -192,11 +192,11 @@ class Sysfs:
         return path.name if ours and _read(space / "enable") == "1" else None
 
     def served(self, name: str) -> zoneblk.Served | None:
-        """Return the modelled drive that a disk is, or that is behind a namespace; else None."""
+        """Return the modelled drive of a disk or namespace; None if it is another drive."""
         return zoneblk.served(self.exported(name) or name, self.servers)
 
     def report(self, name: str) -> dict[str, Any] | None:
-        """Return the report of the server of such a disk, or None if none answers."""
+        """Return the report of the server of a modelled drive, or None if none answers."""
         return zoneblk.report(self.exported(name) or name, self.servers)
 
     def drives(self, name: str) -> list[str]:
@@ -207,7 +207,7 @@ class Sysfs:
         return list(dict.fromkeys(drive for part in below for drive in self.drives(part)))
 
     def suspended(self, name: str) -> str | None:
-        """Return the suspended mapping that a device is, or that lies below it; null without one.
+        """Return the suspended mapping that a device is or has below it; null without one.
 
         A read of such a device waits until the mapping is resumed. No signal ends it.
         """
@@ -261,7 +261,7 @@ class Sysfs:
         return [name for name in self.nodes() if not (self.block(name) / "partition").exists()]
 
     def identity(self, name: str) -> DeviceIdentity:
-        """Return the names that survive renumbering.
+        """Return the identity of a device, which does not depend on the kernel's numbering.
 
         A partition has the identity of its disk plus its number. A device without any identifier
         (loop) has one that is not stable.
@@ -296,7 +296,7 @@ class Sysfs:
         return next((found for source in sources if (found := vpd.usable(source()))), "")
 
     def _in_memory(self, name: str) -> str:
-        """Return a null_blk device's name with the boot, which its contents do not survive."""
+        """Return a null_blk device's name with the boot's ID: its contents end with the boot."""
         boot = _read(self.root.parent / "proc" / "sys" / "kernel" / "random" / "boot_id")
         return f"null_blk.{name}.{boot}" if boot and _NULL_BLK.match(name) else ""
 
@@ -307,7 +307,7 @@ class Sysfs:
             return b""
 
     def kind(self, name: str) -> DeviceKind:
-        """Return the kind of the device: whether times measured on it mean anything."""
+        """Return the kind of the device, which shows whether its times are meaningful."""
         return kind_of(self.parent(name) or name, self.model(name))
 
     def model(self, name: str) -> str:

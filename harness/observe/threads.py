@@ -22,7 +22,7 @@ class ThreadUse:
     """CPU time of threads with one name."""
 
     threads: int
-    seconds: float  # user and system, of all of them
+    seconds: float  # user and system time, summed over them
 
     def share(self, seconds: float | None) -> float | None:
         """Return the share of an interval that each of them computed, on average."""
@@ -30,7 +30,7 @@ class ThreadUse:
 
 
 class ThreadWatch:
-    """Looks at the threads of a program. What they use after the last look is not counted."""
+    """Reads the CPU time of a program's threads. Use after the last reading is not counted."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
@@ -38,11 +38,11 @@ class ThreadWatch:
         self._spent: dict[str, tuple[str, int]] = {}  # by thread id
 
     def begin(self, process: int) -> None:
-        """Look at this program from now on."""
+        """Watch this program from now on."""
         self._tasks = self._proc / str(process) / "task"
 
     def look(self) -> None:
-        """Read the CPU time of each thread; threads that ended keep what was read before."""
+        """Read the CPU time of each thread; for ended threads the last reading stays."""
         for file in self._tasks.glob("*/stat"):
             with suppress(OSError):  # it has just ended
                 found = _STAT.search(file.read_text(errors="replace"))
@@ -52,7 +52,7 @@ class ThreadWatch:
 
     @property
     def use(self) -> Mapping[str, ThreadUse]:
-        """What the threads used, by name."""
+        """CPU time of the threads, by name."""
         tick = os.sysconf("SC_CLK_TCK")
         threads, ticks = Counter[str](), Counter[str]()
         for name, spent in self._spent.values():

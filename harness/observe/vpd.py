@@ -31,7 +31,7 @@ def serial(page: bytes) -> str:
 
 
 def usable(text: str) -> str:
-    """Return a name as identities have it; '' if it only fills a field, as cheap bridges do."""
+    """Return a name in the form of identities; '' for a filler, as cheap bridges report it."""
     kind, value = (text[:3], text[4:]) if text[3:4] == "." else ("", text)
     if not value.strip("0 \0") or (kind == "t10" and not value[8:].strip("0 \0")):
         return ""

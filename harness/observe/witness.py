@@ -1,4 +1,4 @@
-"""Count what the devices accepted: zoneblk's or QEMU's own counters on a rig, SMART on a drive.
+"""Bytes that devices accepted, by zoneblk's or QEMU's counters on a rig, or by a drive's SMART.
 
 All count independently of the kernel, so that F (submitted by the kernel) can be checked.
 """
@@ -26,15 +26,17 @@ _HINT = "boot the rig with this release: zonelab rig down; zonelab rig up"
 
 
 def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Return what these devices (kernel names) accepted so far, or None if nothing counts it.
+    """Return the bytes that these devices accepted so far, or None if nothing counts them.
 
     Raises:
         ToolFailed: the rig's witness does not answer, or not as expected.
     """
     reports = _reports(sysfs, names)
     if reports:
-        read, _ = _each(reports, zoneblk.read)
-        return Witness("zoneblk write and append bytes", 0, *_each(reports, zoneblk.accepted), read)
+        read, _ = _counts_by_disk(reports, zoneblk.read)
+        return Witness(
+            "zoneblk write and append bytes", 0, *_counts_by_disk(reports, zoneblk.accepted), read
+        )
     address = _ADDRESS.search(command_line)
     if address is not None:
         return of_rig(_ask(address["host"], int(address["port"])), sysfs, names)
@@ -68,7 +70,7 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
 def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     """Ask SMART, per namespace where the drive supports it, else per drive with all namespaces.
 
-    None unless every device is covered: part of a witness proves nothing.
+    None unless every device has a count, because counts of some devices prove nothing.
     """
 
     def written(disk: str) -> tuple[int | None, bool]:
@@ -88,7 +90,7 @@ def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     reports = _reports(sysfs, names)
     if reports:
         models = " + ".join(sorted({report["model"] for report in reports.values()}))
-        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_each(reports, zoneblk.media))
+        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_counts_by_disk(reports, zoneblk.media))
 
     def written(disk: str) -> tuple[int | None, bool]:
         count = nvme_ioctl.media_written(disk, sysfs.dev)
@@ -114,10 +116,10 @@ def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return reports if len(reports) == len(disks) else {}
 
 
-def _each(
+def _counts_by_disk(
     reports: Mapping[str, Mapping[str, Any]], count: Callable[[Mapping[str, Any]], int]
 ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-    """Return a count of each disk, and that each counts for itself."""
+    """Return the count of each disk, and the disks that each count covers: one."""
     return {disk: count(report) for disk, report in reports.items()}, {
         disk: (disk,) for disk in reports
     }
@@ -130,7 +132,7 @@ def _of_disks(
     quantum: int,
     written: Callable[[str], tuple[int | None, bool]],
 ) -> Witness | None:
-    """Ask each disk once; ``written`` returns its bytes, and whether they are its own alone."""
+    """Ask each disk once; ``written`` returns its bytes, and whether they are only its own."""
     accepted: dict[str, int] = {}
     covers: dict[str, tuple[str, ...]] = {}
     for name in names:

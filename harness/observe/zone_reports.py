@@ -87,7 +87,7 @@ class ZoneCounts:
 
 
 def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
-    """Summarise a report; conventional zones have none of the states.
+    """Summarise a report; conventional zones count in none of the states.
 
     The first ``skip`` zones hold a level's metadata. They count as allocated and active, but not
     as full or empty: ZenFS finishes an almost empty one at every mount.
@@ -103,7 +103,7 @@ def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
 
 
 def digest(zones: Iterable[Zone]) -> str:
-    """Return the SHA-256 of conditions and write pointers: it is equal if nothing was written."""
+    """Return the SHA-256 of conditions and write pointers, which changes with each write."""
     text = "".join(f"{z.start}:{z.condition:d}:{z.start + z.allocated}\n" for z in zones)
     return checksums.of_text(text)
 

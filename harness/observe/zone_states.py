@@ -78,7 +78,7 @@ class ZoneCounter(Protocol):
         """Return one value per column; all null where the zones cannot be read."""
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Close the device."""
 
 
 class ZoneStates:

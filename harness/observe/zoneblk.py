@@ -1,4 +1,4 @@
-"""What the server of a ublk device reports about it; ``harness/native/zoneblk`` is one server."""
+"""Reports of a ublk device's server, such as zoneblk (``harness/native/zoneblk``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.store.ledger import Completions
 from harness.tools.virtual_clock import patience
 
 FOLDER = Path("/run/zoneblk")  # one Unix socket for each device, with the device's name
-SERVER = "zoneblk"  # begins the model's name in records
+SERVER = "zoneblk"  # first word of the model's name in records
 
 _DEVICE = re.compile(r"^ublkb\d+$")
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -26,14 +26,14 @@ _MOST_BYTES = 1 << 20
 class Served:
     """A device that serves a modelled drive."""
 
-    uuid: str  # of the drive; a new one at each start, because contents are new
+    uuid: str  # a new one at each start, because the drive's contents are new
     model: str  # name and digest of the parameters
     dilation: int  # a second of the model takes this many seconds of the kernel's clock
-    overhead: int = 0  # ns of the kernel's clock that are taken off each request
+    overhead: int = 0  # ns of the kernel's clock, subtracted from each request
 
     @property
     def name(self) -> str:
-        """The drive's model in records: other parameters, overheads or dilations, other names."""
+        """The drive's model in records; parameters, overhead and dilation are part of it."""
         less = f" -{self.overhead}ns" if self.overhead else ""
         return f"{SERVER} {self.model}{less} x{self.dilation}"
 
@@ -89,7 +89,7 @@ def read(report: Mapping[str, Any]) -> int:
 def media(report: Mapping[str, Any]) -> int:
     """Return the bytes that a drive has written to its media, or will write from its buffer.
 
-    They are those of the host, of collected data, and of the rest of zones that were finished.
+    These are bytes from the host, from garbage collection, and fill bytes of finished zones.
     """
     counts = report["media"]
     return sum(int(counts[name]) for name in ("host_bytes", "collected_bytes", "pad_bytes"))

@@ -16,7 +16,7 @@ from harness.levels.level import Question
 from harness.tools import proc
 
 _COST = ("seconds", "read_bytes")
-# getrusage(2) counts input in blocks of this size, by the accounting behind /proc/self/io.
+# getrusage(2) counts input in blocks of this size, from the same counter as /proc/self/io.
 _BLOCK = 512
 _ACCOUNTED = Path("/proc/self/io").exists()
 
@@ -37,7 +37,7 @@ class Asker(AbstractContextManager["Asker"]):
 
     A line has the time of the question, its duration, the bytes it read from devices, and the
     answer. If the program failed, the fields are empty and its message is in ``raw/``. A program
-    that still runs at the end is killed, as it only reads.
+    that still runs at the end is killed; that does no harm, because it only reads.
 
     ``began`` is the beginning of the run on ``clock``, in monotonic seconds.
     """

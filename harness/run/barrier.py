@@ -26,7 +26,7 @@ _BARRIER_TRIES = 5
 class Barrier:
     """Counters of one moment. ``snapshot`` is the part that the ledger needs.
 
-    ``disks`` are without the reads of the barriers' own tools, such as ``zlfs df``.
+    ``disks`` do not count the reads of the barriers' own tools, such as ``zlfs df``.
     """
 
     disks: Mapping[str, DiskCounters]
@@ -45,8 +45,8 @@ def take(context: RunContext, running: RunningLevel, name: str, cold: int) -> Ba
     Reading takes a while, and a level may write at any time: f2fs collects garbage when it is
     idle. If a device was written to meanwhile, everything is read again.
 
-    The level's tools read from the device. Their reads come after the counters of the phase that
-    ended, and are noted, so that the next phase is not charged with them either.
+    The level's tools read from the device, after the counters of the ended phase were read. Their
+    reads are recorded, so that they are not counted for the next phase either.
 
     The files are ``raw/<name>.*``; ``cold`` is the size of the cold data in bytes.
     """
@@ -67,7 +67,7 @@ def _writes(disks: Mapping[str, DiskCounters]) -> dict[str, int]:
 
 
 def _settle(context: RunContext, running: RunningLevel) -> tuple[dict[str, DiskCounters], bool]:
-    """Return the counters once they stand still, and whether they did."""
+    """Wait until the counters stay the same; return them, and whether they did."""
     disks = context.host.disk_counters(running.names)
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
@@ -104,7 +104,7 @@ def _read(
     running.writer.write(f"raw/{name}.smart.json", dumps(smart))
     after = context.host.disk_counters(running.names)
     if any(disk.in_flight for disk in after.values()):
-        after, _ = _settle(context, running)  # a tool that ended can leave a read-ahead behind
+        after, _ = _settle(context, running)  # read-ahead can go on after a tool ended
     running.tools.add(disks, after)
     return Barrier(for_run, BarrierSnapshot(counters, usage, allocated), counts), after
 

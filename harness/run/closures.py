@@ -20,13 +20,13 @@ from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
 from harness.workloads.load_program import BareCounts, Parsed, user_bytes
 
-# What counts between the level and the device, and the commands of the device.
+# Names of the counters between the level and the device, and of the device's commands.
 KERNEL = "kernel"
 _DRIVER = {KERNEL: "driver", CONTENTS: "model"}
 
-# F = H within 1 % and one quantum of the counter.
+# F = H holds within 1 % and one quantum of the counter.
 _TOLERANCE = 0.01
-# A layer that hides its work is explained if its counters leave at most this share open.
+# If a layer hides its work, its counters must explain all but this share of the bytes.
 _OPEN = 0.01
 
 # Benchmarks of db_bench in which each operation writes one key as its own batch.
@@ -114,8 +114,8 @@ def user_to_wal(output: PhaseOutput) -> Closure:
 def rocksdb_to_level(output: PhaseOutput, level: str, payload: Mapping[str, int]) -> list[Closure]:
     """Compare the bytes that RocksDB wrote with the input of the level, by cause.
 
-    Lengths of table files agree to the byte. The WAL's ticker counts records without framing; the
-    log format bounds the framing, except for where files begin.
+    Lengths of table files agree to the byte. The WAL's ticker counts records without their headers
+    and padding. The log format limits these, except that the beginnings of files are unknown.
     """
     tables = output.lsm.tables if output.lsm else None
     by_cause = {"flush": tables.flush, "compaction": tables.compaction} if tables else {}
@@ -214,7 +214,7 @@ def program_to_kernel(
 ) -> list[Closure]:
     """Compare the count of a program without a database with the kernel's: bytes and commands.
 
-    A command that the kernel merged into another one is not completed alone, but counted.
+    The kernel can merge a command into another one. It counts the merge, but one completion only.
     """
     read = sum(after.read_for_run(disk) - before.read_for_run(disk) for disk in after.used)
     written = sum(after.written[disk] - before.written[disk] for disk in after.used)
@@ -222,7 +222,7 @@ def program_to_kernel(
         exact(name, KERNEL, counts.written, written),
         exact(f"{name} reads", f"{KERNEL} reads", counts.read, read),
     ]
-    asked = _asked(before, after)
+    asked = _requests_between(before, after)
     if asked is not None:
         found += [
             _merged((f"{name} {way} commands", f"{KERNEL} {way} requests"), *numbers)
@@ -235,7 +235,7 @@ def program_to_kernel(
 
 
 def _merged(names: tuple[str, str], above: int, below: int, merged: int) -> Closure:
-    """Compare commands with completed requests, without those that the kernel merged."""
+    """Compare commands with completed requests plus the commands that the kernel merged."""
     one = _between(names, above, below, (above - merged, above - merged))
     return replace(one, unit="1", explained={"merged": -merged} if merged else {})
 
@@ -244,7 +244,7 @@ def commands_to_driver(
     name: str, counts: BareCounts, before: Snapshot, after: Snapshot
 ) -> list[Closure]:
     """Compare requests of the kernel, and resets of a program, with the commands to the driver."""
-    seen, asked = traced(before, after), _asked(before, after)
+    seen, asked = traced(before, after), _requests_between(before, after)
     if seen is None or not seen.complete:
         return []  # a rule reports a missing tracer
     found = []
@@ -260,7 +260,7 @@ def commands_to_driver(
 def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     """Compare the bytes that the kernel read with those that devices returned, to the byte.
 
-    The kernel's count has the reads of barrier tools, as the device's count has.
+    Both counts include the reads of the barriers' tools.
     """
     first, last = before.witness, after.witness
     if first is None or last is None or not (before.settled and after.settled):
@@ -277,7 +277,7 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     ]
 
 
-def _asked(before: Snapshot, after: Snapshot) -> Requests | None:
+def _requests_between(before: Snapshot, after: Snapshot) -> Requests | None:
     """Return the requests to the devices of a level between two barriers; null in old records."""
     pairs = [(before.requests.get(disk), after.requests.get(disk)) for disk in after.used]
     if any(None in pair for pair in pairs):
@@ -349,7 +349,7 @@ def _wal(output: PhaseOutput, level: str, below: int | None) -> Closure:
 def _between(
     names: tuple[str, str], above: int, below: int, bounds: tuple[int, int], *, close: bool = False
 ) -> Closure:
-    """Compare two counts. ``close``: the bounds are a tolerance, and only equality is exact."""
+    """Compare two counts. ``close``: within the bounds they are close, not exact."""
     low, high = bounds
     if not low <= below <= high:
         state = ClosureState.BROKEN

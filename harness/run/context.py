@@ -78,8 +78,8 @@ class ToolReads:
 class RunningLevel:
     """A level that is up. ``began`` is the start of the run on the monotonic clock.
 
-    ``tools`` is shared by the tenants of a run, because they can share a device. ``marks`` returns
-    what the run's sampled series hold now. ``recording`` is of the conventional device.
+    The tenants of a run share ``tools``, because they can share a device. ``marks`` returns the
+    present values of the run's sampled series. ``recording`` belongs to the conventional device.
     """
 
     level: Level

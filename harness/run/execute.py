@@ -84,7 +84,7 @@ def execute_plan(
     Raises:
         UsageError: the plan has no such host or run.
         ConfigError: the plan names an unknown level, or belongs to another campaign.
-        GuardRefused: a device must not be used; earlier runs of this call are kept.
+        GuardRefused: a device must not be used; the runs that are complete are kept.
         HostError: another run is active, or the disk is full.
         Interrupted: SIGINT, SIGTERM or SIGHUP; the host was restored.
         Hung: a process cannot be killed; the claim is kept.
@@ -158,7 +158,7 @@ def execute_plan(
 
 
 def _announce(campaign: str, paths: Paths, host: Host, own: Pulse, error: ZonelabError) -> None:
-    """Write the end of the campaign, for processes that wait."""
+    """Write the end of the campaign for processes that wait for it."""
     state = "aborted" if isinstance(error, Interrupted) else "failed"
     own.publish(announcement(own.path, campaign, state, error.message))
     hang = cleanup.hung(error)

@@ -17,8 +17,8 @@ _UNIT = re.compile(r"/([^/\n]+\.(?:service|scope))(?:/[^\n]*)?$", re.MULTILINE)
 class Heartbeat:
     """``uptime`` is in seconds since boot, as in /proc/uptime.
 
-    ``blocked_seconds``: the main thread has waited in the kernel that long without a break.
-    ``unit`` is the systemd unit, '' without one.
+    ``blocked_seconds``: how long the main thread has waited in the kernel without a break. ``unit``
+    is the systemd unit, '' without one.
     """
 
     boot_id: str
@@ -44,10 +44,10 @@ class Heart:
         self._moved = host.uptime()
 
     def beat(self) -> Heartbeat:
-        """Return a heartbeat of now.
+        """Return a heartbeat for this moment.
 
-        A thread that is in state D at each look, and has not run in between, is blocked. The
-        kernel finds hung tasks in the same way.
+        A thread counts as blocked if it is in state D at each heartbeat and did not run in between.
+        The kernel finds hung tasks in the same way.
         """
         now = self._host.uptime()
         status = self._host.proc_text(f"self/task/{os.getpid()}/status")

@@ -24,7 +24,7 @@ class HungProcess:
 
 
 def note(host: Host, paths: Paths, error: Hung) -> None:
-    """Remember a hung process."""
+    """Record a hung process."""
     paths.runtime.mkdir(parents=True, exist_ok=True)
     write_atomic(_file(paths), dumps(HungProcess(host.boot_id(), error.pid, error.start)))
 
@@ -45,7 +45,7 @@ def require_gone(host: Host, paths: Paths) -> None:
         waits = kernel_stack.waits(stacks)
         raise HostError(
             f"{kernel_stack.name(known.pid, host.proc)} (pid {known.pid}) of an earlier run still "
-            f"hangs in the kernel ({waits or 'where is unknown'})",
+            f"hangs in the kernel ({waits or 'unknown function'})",
             hint="repair the drive or reboot this machine, and repeat the command",
             code="hung",
         )

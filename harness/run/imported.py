@@ -14,7 +14,7 @@ from harness.tools import fio, histogram
 from harness.tools.fio import FioDirection, FioLatency, FioOutput
 from harness.tools.histogram import Histogram
 
-# Files of others can be of any release whose JSON has these fields.
+# The files come from any release of fio whose JSON has these fields.
 OLDEST = (3, 0)
 # Flag of a phase whose writes overwrite data, as the user declares.
 OVERWRITES = "overwrites"
@@ -32,12 +32,12 @@ def read(text: str) -> FioOutput:
     """Parse a file of fio.
 
     Raises:
-        ToolFailed: it is no whole output of fio, or a job failed.
+        ToolFailed: it is not a complete output of fio, or a job failed.
     """
     output = fio.parse(text, oldest=OLDEST)
     if output is None:
         raise ToolFailed(
-            "it is no JSON of fio", hint="fio writes it with --output-format=json or json+"
+            "it is not JSON output of fio", hint="fio writes it with --output-format=json or json+"
         )
     return output
 
@@ -63,7 +63,7 @@ def stored(phase: str) -> str:
 def metrics(output: FioOutput) -> dict[str, Metric]:
     """Return the metrics of a file by catalogue name.
 
-    Rates and latencies are null if the job ended inside its ramp: fio has no latency then.
+    Rates and latencies are null if the job ended inside its ramp: fio then reports no latency.
     """
     done = _done(output)
     timed = done if latency(output) else ()
@@ -81,7 +81,7 @@ def metrics(output: FioOutput) -> dict[str, Metric]:
 def latency(output: FioOutput) -> str:
     """Return the latency that all jobs have: ``lat``, else ``clat``; '' for none.
 
-    ``lat`` counts from submission. fio has its percentiles only with ``lat_percentiles=1``.
+    ``lat`` counts from submission. fio reports its percentiles only with ``lat_percentiles=1``.
     """
     done = _done(output)
     for kind in ("lat", "clat"):
@@ -105,7 +105,7 @@ def histograms(output: FioOutput) -> dict[str, Histogram]:
 
 
 def _latencies(output: FioOutput) -> dict[str, int | float | None]:
-    """Return quantiles of the merged histograms, else fio's own of a single job.
+    """Return quantiles of the merged histograms; without them, fio's own of a single job.
 
     Percentiles of several jobs are unknown without histograms: they are never averaged.
     """

@@ -43,8 +43,8 @@ def inspect(
 ) -> Inspection:
     """Inspect a zoned device, its conventional companion, and further devices; write nothing.
 
-    ``more_conventional`` are measured beside the companion. ``remainder`` is the namespace that is
-    filled or purged before the runs.
+    ``more_conventional`` are further conventional devices to measure. ``remainder`` is the
+    namespace that is filled or purged before the runs.
 
     Raises:
         GuardRefused: a device is missing, of the wrong kind, or named twice.

@@ -22,7 +22,7 @@ class JudgedTenant:
     """A tenant as the rules judge it; a plain run has one without a name.
 
     ``alone``: no other tenant uses its file system. ``ledger`` is null before the cold fill, or if
-    others share its devices. ``level_facts`` are what the level found out when it came up.
+    others share its devices. The level reported ``level_facts`` when it came up.
     """
 
     spec: TenantSpec
@@ -36,7 +36,7 @@ class JudgedTenant:
 
 
 def plain_run(run: RunSpec, tenant: TenantSpec, used: ObservedTenant) -> RunSpec:
-    """Return the run as this tenant alone would see it."""
+    """Return this tenant's part of the run as a run without other tenants."""
     if not tenant.name:
         return run
     return replace(
@@ -78,7 +78,7 @@ def issues(run: RunFacts, tenants: Sequence[JudgedTenant]) -> tuple[Issue, ...]:
 def _facts(shared: RunFacts, tenant: JudgedTenant) -> RunFacts:
     """Return what the rules judge: ``shared`` facts of the run, and the tenant's own.
 
-    Device counters of a shared file system do not belong to one tenant. The phase that the runner
+    Device counters of a shared file system do not belong to one tenant. A phase that the runner
     stopped is not judged.
     """
     own, level = tenant.observed, tenant.level

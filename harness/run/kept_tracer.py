@@ -33,7 +33,7 @@ class KeptTracer:
         self._refused: ZonelabError | None = None
 
     def prepare(self) -> None:
-        """Attach it before the clock of the first run starts; that run reports an error."""
+        """Attach bpftrace before the clock of the first run starts; that run reports any error."""
         if next(self._others(), None) is not None:
             with suppress(ZonelabError):
                 self.start((), self._runs[0])
@@ -67,7 +67,7 @@ class KeptTracer:
         return self._running
 
     def stop(self) -> None:
-        """Stop it, if it runs."""
+        """Stop bpftrace, if it runs."""
         if self._running is not None:
             self._running.stop()
             self._running = None
@@ -92,7 +92,7 @@ def closing_tracer(host: Host, folder: Path, runs: Sequence[RunSpec]) -> Iterato
 
 
 def is_whole(host: Host, device: Device) -> bool:
-    """Whether a device is no partition: traced commands show only the disk, not the partition."""
+    """Whether a device is not a partition: traces show the disk, but not the partition."""
     return host.sysfs.parent(Path(device.path).name) is None
 
 

@@ -41,7 +41,7 @@ _NOTHING = OwnCounts({}, {}, {}, finishes=0, resets=0, space={}, metadata_zones=
 class BarrierSnapshot:
     """Counters at a barrier. ``allocated`` is A by zone in bytes; null if no zones are used.
 
-    ``modelled`` has M of the conventional device by a model; null without one.
+    ``modelled`` are the counts of the conventional device's model; null without one.
     """
 
     counters: Snapshot
@@ -63,7 +63,7 @@ class _Interval:
     flush: int | None = None
     compaction: int | None = None
     closures: tuple[Closure, ...] = ()
-    program: str = ""  # that counted ``counts``
+    program: str = ""  # the program that counted ``counts``
     counts: BareCounts | None = None
 
 
@@ -126,7 +126,7 @@ def _phase(
 def _program_counts(
     output: PhaseOutput, before: BarrierSnapshot, after: BarrierSnapshot
 ) -> BareCounts | None:
-    """Return the program's count. A reset of an empty zone is counted, but no command is sent."""
+    """Return the program's counts. It counts resets of empty zones, but sends no command."""
     counts = output.parsed.counts if output.parsed else None
     if counts is None or not counts.resets or before.allocated is None or after.allocated is None:
         return counts
@@ -217,7 +217,7 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
 
 
 def _pad(own: OwnCounts | None, seen: Traced | None) -> Mapping[str, int] | None:
-    """Return P by cause, from the level's own count or else from the tracer."""
+    """Return P by cause, from the level's own count, or from the tracer if there is none."""
     if own is not None:
         return _by_cause(own.given_up)
     return seen.pad if seen is not None else None
@@ -235,7 +235,7 @@ def _modelled(
 ) -> dict[str, int | None]:
     """Return M by device: H + P of zones, of a conventional drive only what a model programmed.
 
-    Null is unknown, so that a drive never looks free.
+    Null means unknown: a drive without a count must not look as if it wrote nothing.
     """
     zones = submitted[last.zoned] + sum(pad.values()) if last.zoned and pad is not None else None
     return {name: zones if name == last.zoned else programmed for name in submitted}
@@ -256,7 +256,7 @@ def _zone_space(point: BarrierSnapshot, seen: Traced | None) -> dict[str, int]:
     """Return the contents of zones by kind, for a level without counts of its own.
 
     Bytes that are neither live nor pad are garbage, which includes the level's metadata. A negative
-    value means that live bytes are on another device; garbage is unknown then.
+    value means that live bytes are on another device; garbage is then unknown.
     """
     trace = point.counters.trace
     if seen is None or trace is None or point.allocated is None:
@@ -295,7 +295,7 @@ def _space(level: str, point: BarrierSnapshot) -> list[Closure]:
 
 
 def _counted(before: BarrierSnapshot, after: BarrierSnapshot) -> OwnCounts | None:
-    """Return the level's own counts of the interval; ``space`` is the state at its end."""
+    """Return the level's own counts in the interval; ``space`` is its state at the end."""
     first, last = before.usage.own, after.usage.own
     if last is None:
         return None

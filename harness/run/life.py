@@ -94,7 +94,7 @@ class Life:
         return result.status
 
     def _result(self, ending: Ending) -> Result:
-        """Judge the run. A run that cannot be judged keeps its first error as the reason."""
+        """Judge the run. If that fails, the run keeps its first error as the reason."""
         for message in ending.later:
             self._context.say(f"{self._spec.run}: clean-up: {message}")
         self._record.findings += ending.issues
@@ -121,7 +121,7 @@ class Life:
             return self._claimed()
 
     def _claimed(self) -> Ending:
-        """Return how the run ended. The guard allows its devices, and they are held."""
+        """Hold the devices, if the guard allows them, and return how the run ended."""
         devices, c = self._claim.devices, self._context
         try:
             campaign = c.paths.campaign(self._spec.campaign)
@@ -140,7 +140,7 @@ class Life:
     # --- before anything is claimed -----------------------------------------------------------
 
     def _probe(self) -> Reason | None:
-        """Return why the run cannot happen here. Slices are probed once they are mapped."""
+        """Return why the run is impossible here. Slices are probed later, once they are mapped."""
         try:
             budget.check(self._spec.tenants, self._context.levels)
         except ZonelabError as error:
@@ -169,7 +169,7 @@ class Life:
         return None
 
     def _require_fit(self) -> None:
-        """Check the drives: a failing one ends the campaign, a warm one gets time to cool."""
+        """Check the drives: an unhealthy one ends the campaign, a warm one gets time to cool."""
         for device in self._claim.devices:
             name = Path(device.path).name
             health.require_healthy(self._context.host, name)
@@ -198,10 +198,11 @@ class Life:
                 if tenant.spec.stack not in ups:
                     ups[tenant.spec.stack] = stack.enter_context(self._level_up(tenant))
             self._claim.formatted()
-            stack.enter_context(quiet(self._bare(ups)))
+            stack.enter_context(quiet(self._bare_devices(ups)))
             if spec.tenants:
-                # Not earlier: formatting resets all zones of a namespace at once, and the tracer
-                # counts such resets for all tenants together. Its seed has the zones as they are.
+                # Tracing starts after formatting, which resets all zones of a namespace at once.
+                # The tracer would count such a reset for all tenants together. It first reads the
+                # state of the zones.
                 tracer = stack.enter_context(
                     tenants_traced(
                         self._context,
@@ -214,7 +215,7 @@ class Life:
                 )
             for tenant in self._tenants:
                 self._join(tenant, ups[tenant.spec.stack], tracer)
-            record.note_host(self._joined)  # with every setting as during the measurement
+            record.note_host(self._joined)  # the host's settings are now as in the measurement
             Measurement(
                 self._context,
                 spec,
@@ -228,16 +229,16 @@ class Life:
                 if tenant.owns_file_system:
                     tenant.findings = tenant.level.check(tenant.running.up)
 
-    def _bare(self, ups: Mapping[str, LevelUp]) -> list[str]:
-        """Return the devices on which nothing is integrated."""
+    def _bare_devices(self, ups: Mapping[str, LevelUp]) -> list[str]:
+        """Return the devices that are measured without a level on them."""
         stacks = {one.spec.stack for one in self._tenants if not one.level.takes_database}
         return [device.path for stack in sorted(stacks) for device in ups[stack].devices]
 
     def _map_slices(self, stack: ExitStack) -> None:
         """Map the slices of each file system, and probe them.
 
-        A tenant that runs alone may be one that shares the file system of another tenant. The
-        slices are its own then.
+        In a run of one tenant alone, that tenant may share another one's file system in the mix.
+        The slices then belong to the tenant that runs.
         """
         if any(_is_sliced(tenant) for tenant in self._tenants):
             self._claim.check()
@@ -280,7 +281,7 @@ class Life:
                 )
             )
         except BaseException:
-            with suppress(OSError):  # if something is left, the next start removes it
+            with suppress(OSError):  # the next start removes a folder that is not empty
                 scratch.rmdir()
             raise
         with cleaned(lambda: self._level_down(tenant, up, scratch)):

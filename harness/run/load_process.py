@@ -69,7 +69,7 @@ def run_program(
         timeout: seconds.
         started: called once with the process id.
         tick: called about once a second with the seconds so far.
-        stalled: called as often with the same value; True ends the program.
+        stalled: called about once a second with the seconds so far; True ends the program.
         clock: monotonic seconds.
 
     Raises:

@@ -34,8 +34,8 @@ _NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 class Measurement:
     """Takes the tenants through their phases and adds everything measured to them.
 
-    A plain run has one tenant, whose measured phases run in turn. Several tenants are filled one
-    by one and measured together.
+    A plain run has one tenant, whose measured phases run in turn. In a mix, the tenants are filled
+    one after the other and measured together.
 
     ``tracer`` belongs to a run with several tenants; null if it is not traced.
     """
@@ -72,10 +72,10 @@ class Measurement:
         """Measure, and sample counters meanwhile.
 
         Raises:
-            Infeasible: the fresh level is smaller than the wanted utilisation, or a setting that
-                trades room has no room left.
+            Infeasible: the fresh level is too small for the wanted utilisation, or a setting that
+                costs capacity leaves too little of it.
             TimedOut: a phase or the run exceeded its time limit.
-            ZonelabError: a program failed. In a common window this makes the run invalid instead.
+            ZonelabError: a program failed. With several tenants, the run becomes invalid instead.
         """
         self._context.cgroups.limit_memory(self._spec.memory_limit)
         with cleaned(self._sampler.close, although_hung=True):
@@ -169,13 +169,13 @@ class Measurement:
         )
         self._context.stop.check()
         if not facts.ended_well:
-            self._record.seconds_left()  # the time limit of the run is the better reason
+            self._record.seconds_left()  # raises TimedOut if the time of the whole run is over
             if reason := phase.full(tenant.as_plain_run, facts, tenant.snapshots[-1]):
                 raise Infeasible(reason)
             raise phase.failure(spec, facts, facts.output, facts.database_log)
 
     def _note_utilisation(self, tenant: RunningTenant) -> None:
-        """Note V and A after the fill phases."""
+        """Record V and A after the fill phases."""
         if tenant.spec.name and tenant.spec.cold is None:
             return
         databases = [
@@ -200,7 +200,7 @@ class Measurement:
 
 
 def _direct_io_manifest(phases: Sequence[PhaseSpec], effect: DirectIo | None) -> dict[str, Any]:
-    """Return which direct I/O the flags request, and whether it is in effect (null: unknown)."""
+    """Return what direct I/O the flags request, and whether it is in effect (null: unknown)."""
     requested = {
         name: any(bool(spec.flags.get(flag)) for spec in phases)
         for name, flag in DIRECT_FLAGS.items()

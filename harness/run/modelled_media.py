@@ -1,4 +1,4 @@
-"""M of a conventional device that a modelled drive counts, between two barriers."""
+"""M of a conventional device between two barriers, as its modelled drive counts it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFUSED = "the kernel counts commands that the device refused"
 def closure(
     before: Snapshot, after: Snapshot, first: ModelledMedia | None, last: ModelledMedia | None
 ) -> list[Closure]:
-    """Compare the kernel's count of the conventional device with the bytes into the model."""
+    """Compare the kernel's count of the conventional device with the bytes that the model took."""
     if first is None or last is None or not after.conventional:
         return []
     name = after.conventional
@@ -35,7 +35,7 @@ def closure(
 def programmed(
     first: ModelledMedia | None, last: ModelledMedia | None, checks: list[Closure]
 ) -> int | None:
-    """Return M in bytes; null without a model, or unless it took all that the kernel counted."""
+    """Return M in bytes; null without a model, or if it did not take all the kernel's bytes."""
     if first is None or last is None or first.programmed is None or last.programmed is None:
         return None
     if any(one.state is not ClosureState.EXACT for one in checks):

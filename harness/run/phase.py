@@ -35,7 +35,7 @@ _MIB = 2**20
 
 
 class Infeasible(Exception):
-    """The level cannot reach the wanted state; the run is skipped."""
+    """Raised if the level cannot reach the wanted state; the run is skipped."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.message)
@@ -83,7 +83,7 @@ class PhaseExecution:
 
 
 def seed(base_seed: int, phases: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
-    """Return the seed of a phase: with one seed for all, overwrite would replay the fill's order.
+    """Return a phase's seed: with one for all, overwrite would repeat the key order of the fill.
 
     db_bench adds the thread number to it, so phases are 100 apart (and blocks 10,000).
     """
@@ -155,7 +155,7 @@ def execute(
     try:
         return conclude(context, tenant, prepared, execution)
     except Exception as error:
-        # A program that failed can leave a level on which the barrier fails too.
+        # After a program failed, the barrier can fail too.
         output = text(prepared.stdout) + "\n" + text(prepared.stderr)
         first = None if exited.well else failure(spec, exited, output, "")
         raise first_of(first, error) from None
@@ -254,7 +254,7 @@ def full(spec: RunSpec, facts: PhaseFacts, after: BarrierSnapshot) -> Reason | N
 
 
 def _last_warning(log: str) -> str:
-    """Return the last warning in RocksDB's LOG; most often there is no room."""
+    """Return the last warning in RocksDB's LOG; most often it reports a full device."""
     lines = [line for line in log.splitlines() if "[WARN]" in line or "[ERROR]" in line]
     return f"; RocksDB: {lines[-1].split('] ', 2)[-1][:200]}" if lines else ""
 

@@ -19,10 +19,10 @@ LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped i
 
 
 def read_log(log: Path | None) -> Log | None:
-    """Parse RocksDB's LOG; null if the level does not show it.
+    """Parse RocksDB's LOG; null if the level does not make it readable.
 
     Raises:
-        ToolFailed: it is no LOG of RocksDB.
+        ToolFailed: it is not a LOG of RocksDB.
     """
     if log is None or not log.exists():
         return None
@@ -47,7 +47,7 @@ def keep_log(running: RunningLevel, name: str) -> str:
 def keep_options(running: RunningLevel, name: str) -> None:
     """Store the options of the database, if its folder is visible.
 
-    Otherwise RocksDB writes them to the device itself. Its LOG begins with the same options.
+    Otherwise only RocksDB can read them from the device; its LOG begins with the same options.
     """
     log = running.up.database_log
     files = sorted(log.parent.glob("OPTIONS-*[0-9]")) if log else []

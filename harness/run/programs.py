@@ -15,7 +15,7 @@ from harness.workloads import PROGRAMS
 def used(tenants: Iterable[RunningTenant], db_bench: Path) -> list[Path]:
     """Return the files of tenants whose levels are up. ``db_bench`` is the run's.
 
-    They are: the programs of phases, the RocksDB that each is linked with, and the level's own.
+    They are the programs of phases, the RocksDB that each is linked with, and the level's programs.
     """
     return list(dict.fromkeys(file for tenant in tenants for file in _of_tenant(tenant, db_bench)))
 

@@ -16,7 +16,7 @@ from harness.store.spec import RunSpec
 
 ReadShare = Callable[[], float | None]  # returns the share of a phase that is done, or null
 
-# Short enough for a reader; each write costs CPU time on the machine under test.
+# Seconds between writes: a reader can wait, and each write costs CPU time on this machine.
 _WRITE_SECONDS = 5.0
 # Before this share of a phase, opening the database and filling memtables hide its rate.
 _TELLING_SHARE = 0.05
@@ -58,7 +58,7 @@ def write(path: Path, record: ProgressRecord) -> None:
 
 
 def announcement(path: Path, campaign: str, state: str, message: str) -> ProgressRecord:
-    """Return a state from outside a run (starting, failed, aborted), with the counts so far."""
+    """Return a record for a state outside of runs (starting, failed, aborted)."""
     try:
         known = load(path)
     except ConfigError:
@@ -134,7 +134,7 @@ class ProgressPublisher:
     def eta(self) -> float:
         """Return the remaining seconds: predictions, corrected by the duration of finished runs.
 
-        The active run counts at least what its phase still needs at its present rate.
+        The active run takes at least the time that its phase still needs at its present rate.
         """
         pace = self._spent / self._predicted_done if self._predicted_done else 1.0
         left = sum(run.predicted.seconds for run in self._pending) * pace

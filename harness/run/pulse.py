@@ -15,7 +15,7 @@ from harness.run import progress
 from harness.run.heartbeat import Heart
 from harness.run.progress import ProgressRecord
 
-# Short enough for a reader; each write costs CPU time on the machine under test.
+# Seconds between writes: a reader can wait, and each write costs CPU time on this machine.
 _SECONDS = 5.0
 
 
@@ -32,26 +32,26 @@ class Pulse:
         self._over = threading.Event()
 
     def publish(self, record: ProgressRecord) -> None:
-        """Write a record; it is written again with newer heartbeats until the next one."""
+        """Write a record; ``renew`` repeats it with newer heartbeats until the next record."""
         with self._lock:
             self._record = record
             self._write()
 
     def renew(self) -> None:
-        """Write the last record again, with a heartbeat of now."""
+        """Write the last record again, with a new heartbeat."""
         with self._lock:
             if self._record is not None and time.monotonic() - self._written > _SECONDS / 2:
                 self._write()
 
     def run(self) -> None:
-        """Renew until ``stop``; the body of the thread. Signals are for the main thread."""
+        """Renew until ``stop``; the thread's body. Only the main thread handles signals."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while not self._over.wait(_SECONDS):
             with suppress(OSError):  # a full disk: the next beat tries again
                 self.renew()
 
     def stop(self) -> None:
-        """End the thread at its next look."""
+        """End the thread at its next wake-up."""
         self._over.set()
 
     def _write(self) -> None:

@@ -1,8 +1,8 @@
 """What a run writes to its conventional device, recorded and played through a modelled drive.
 
-The drive's state goes on from run to run of a campaign, so all earlier files are played again. A
-command that is missing makes M unknown for this run and all later ones, because the state of the
-drive is.
+The drive keeps its state from run to run of a campaign, so the files of all earlier runs are played
+first. If a command is missing, the state of the drive is unknown. M is then unknown for this run
+and all later ones.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Recording:
         self._history = self._begin(device)
 
     def mark(self, barrier: str, moment: float) -> None:
-        """Note a barrier, at ``moment`` on CLOCK_MONOTONIC. The last mark of a name counts."""
+        """Record a barrier, at ``moment`` on CLOCK_MONOTONIC. The last mark of a name counts."""
         self._marks[barrier] = round(moment * _NS)
 
     def stop(self) -> None:
-        """End the recording; the device is quiet, and nothing follows in this run."""
+        """End the recording; the device is quiet, and the run sends it no more commands."""
         if self._recorder is not None:
             self._recorder.stop()
         self._counted = self._written() - self._counted
@@ -107,7 +107,7 @@ class Recording:
         history = self._continued()
         self._save(replace(history, recording=True))
         self._counted = self._written()
-        shutil.rmtree(self._scratch, ignore_errors=True)  # what a killed run left
+        shutil.rmtree(self._scratch, ignore_errors=True)  # files of a killed run
         self._scratch.mkdir()
         try:
             self._recorder = self._host.record_writes(device, self._scratch)
@@ -131,7 +131,7 @@ class Recording:
         return replace(known, boot_id=boot, gap=gap)
 
     def _packed(self, file: Path) -> tuple[MediaInterval, ...]:
-        """Write the commands to a file; return its intervals, or () without a whole file."""
+        """Write the commands to a file; return its intervals, or () if commands are missing."""
         if self._recorder is None:
             return ()
         try:
@@ -177,7 +177,7 @@ class Recording:
 
 
 def recording(host: Host, campaign: Path, spec: RunSpec) -> Recording | None:
-    """Return the recording of a run; None if it has no model, or its drive counts M itself."""
+    """Return the recording of a run; None if it has no model, or the drive counts M itself."""
     device, model = spec.conventional, spec.media_model
     if device is None or model is None:
         return None
@@ -209,7 +209,7 @@ def with_media(
 
 @contextmanager
 def unpacked(files: Sequence[Path], folder: Path | None = None) -> Iterator[list[Path]]:
-    """Return these stored files without compression; copies are in ``folder`` meanwhile.
+    """Return the stored files decompressed; inside the block, the copies are in ``folder``.
 
     Raises:
         ConfigError: one is missing or damaged.

@@ -41,7 +41,7 @@ def recover(host: Host, paths: Paths) -> list[str]:
         done += [f"removed half-written {name}" for name in remove_partials(runs)]
     if paths.runtime.is_dir():
         for gate in paths.runtime.glob("*.go"):
-            gate.unlink()  # the release files of tenants
+            gate.unlink()  # files that release the tenants' programs
         for folder in sorted(paths.runtime.iterdir()):
             shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, not a mount
             _remove_empty(folder)
@@ -51,8 +51,8 @@ def recover(host: Host, paths: Paths) -> list[str]:
 def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device]) -> list[str]:
     """Wipe and release the devices of the newest run if it was killed; return a line about it.
 
-    Some levels write their label to one of two devices. A later level that uses only this device
-    would overwrite the proof of ownership of the other one.
+    Some levels write their label to only one of two devices. If a later level used only this
+    device, it would overwrite the proof of ownership of the other one.
 
     Nothing happens unless the plan names all devices of that run and they are found as planned.
     The label must prove that they are as that run left them. The guard decides about other devices.

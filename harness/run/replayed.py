@@ -70,7 +70,7 @@ def occupancies_of(folder: Path) -> list[float]:
     """Return the occupancy of a stored run's zones at their finish, in % of their capacity.
 
     Raises:
-        ToolFailed: as ``of_folder``.
+        ToolFailed: its replay document is damaged or missing.
     """
     return _costs(zlfs_replay.parse(packed.text(folder / DOCUMENT))).occupancies
 

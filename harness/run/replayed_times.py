@@ -1,4 +1,4 @@
-"""Metrics of the times that a modelled drive gives to a replayed trace (docs/replay.md)."""
+"""Metrics of the times that a modelled drive took for a replayed trace (docs/replay.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a run: what belongs to no single tenant, and the ``result.json`` at its end."""
+"""The facts of a run that belong to no single tenant, and its ``result.json``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ResultBuilder:
         return self._context.host.monotonic() - self.began
 
     def seconds_left(self) -> float:
-        """Return how long the run may still take.
+        """Return how many seconds the run may still take.
 
         Raises:
             TimedOut: its time is over.
@@ -78,7 +78,7 @@ class ResultBuilder:
         self._log.drain()
 
     def note_host(self, tenants: Sequence[RunningTenant] = (), *, hung: bool = False) -> None:
-        """Read the manifest; reading a device that hangs would never end."""
+        """Read the manifest, but not if a process hangs: reading its device would never end."""
         host, paths = self._context.host, self._context.paths
         devices = [] if hung else [host.device(device.path) for device in self._devices]
         installed = packages(workloads.packages())
@@ -96,7 +96,7 @@ class ResultBuilder:
     def result(self, ending: Ending, tenants: Sequence[RunningTenant], writer: RunWriter) -> Result:
         """Judge the run, and store the kernel log and the ledgers."""
         status = ending.status
-        # Judging takes seconds on a slow host, and is no part of the run.
+        # Judging takes seconds on a slow host; the run's duration does not include it.
         frame = self._frame(ending)
         if self.recording is not None:
             played, (plain,) = self.recording.store(writer), tenants
@@ -155,7 +155,7 @@ class ResultBuilder:
         )
 
     def _note_names(self) -> None:
-        """Note how the kernel log calls the devices. Mapped devices exist while levels are up."""
+        """Record the devices' names in the kernel log. Mapped ones exist while levels are up."""
         for device in self._devices:
             name = Path(device.path).name
             self._named |= {name, *kernel_names.of_device(self._context.host.sysfs, name)}
@@ -245,7 +245,7 @@ class ResultBuilder:
         )
 
     def _frame(self, ending: Ending) -> Result:
-        """Return the result of the run, which ends now, without measurements."""
+        """Return the run's result without measurements; its end is now."""
         return empty(
             self._spec,
             ending.status,
@@ -257,7 +257,7 @@ class ResultBuilder:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    """Return each series; a gauge has no other trace of its values."""
+    """Return the text of each series; the values of gauges are stored nowhere else."""
     return {file.name: packed.text(file) for file in sorted(folder.glob("*.csv"))}
 
 

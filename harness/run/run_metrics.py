@@ -32,7 +32,7 @@ def of_tenant(
 
     Args:
         tenant: its name, empty in a plain run.
-        facts: of its phases.
+        facts: the facts of its phases.
         ledger: null if others share its devices, or nothing was measured.
         alone: no other tenant uses its file system.
     """
@@ -75,7 +75,7 @@ def of_zone_costs(
     facts: Sequence[PhaseFacts],
 ) -> dict[str, Metric]:
     """Return the zone costs of a run without tenants; ``metadata_zones`` as in ``Level``."""
-    own = snapshots[-1].usage.own  # a level with counters of its own knows its metadata zones
+    own = snapshots[-1].usage.own  # a level with its own counters reports its metadata zones
     metadata = own.metadata_zones if own else metadata_zones
     return zone_costs.of_folder(folder, spec.device, metadata, ledger, facts)
 
@@ -94,7 +94,7 @@ def of_ledger(ledger: Ledger) -> dict[str, Metric]:
 
 
 def _ledger_totals(entry: LedgerEntry) -> dict[str, MetricValue]:
-    """Return for the whole run what single phases have from phase_metrics.py."""
+    """Return the metrics of the whole run that phase_metrics.py computes for single phases."""
     written = total((entry.wal, entry.flush, entry.compaction))
     device = sum(entry.submitted.values())
     return {

@@ -52,7 +52,7 @@ def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
         "--no-block",
         "--property=Delegate=yes",
         "--property=TimeoutStopSec=300",
-        # The runner ends its programs itself; systemd ends the rest.
+        # The runner ends its programs itself; systemd kills any that remain.
         "--property=KillMode=mixed",
         # A runner killed by SIGKILL cannot report it.
         f"--property=ExecStopPost={_quoted(settle)}",
@@ -72,10 +72,10 @@ def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
 
 
 def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], None]) -> bool:
-    """Start the unit; False if another start came first.
+    """Start the unit; False if another process started it first.
 
-    ``announce`` is called before each attempt. Otherwise a reader of the progress file could see
-    the end of an earlier start, which an exiting unit still writes.
+    ``announce`` is called before each attempt. Otherwise the progress file could still show the end
+    of an earlier start, which an exiting unit writes late.
 
     Raises:
         HostError: systemd is missing or refused.
@@ -87,7 +87,7 @@ def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], N
         done = proc.run(command, timeout=60, check=False)
         if done.ok:
             return True
-        # Twice without a unit: it did not merely exit between the start and the check.
+        # Without a unit twice, systemd refused. Once, the unit may just have exited.
         there, before = _unit_exists(), there
         if not (there or before) or time.monotonic() > deadline:
             raise HostError(

@@ -17,7 +17,7 @@ from harness.tools import dmsetup
 
 @dataclass(frozen=True, slots=True)
 class TenantDevices:
-    """A tenant's zoned device (or the one its size is compared with) and its companion."""
+    """A tenant's zoned device, or the device with which its size is compared, and its companion."""
 
     device: Device
     conventional: Device | None
@@ -29,7 +29,7 @@ def mapped(host: Host, tenant: TenantSpec, conventional: Device | None) -> Itera
 
     Args:
         host: the machine.
-        tenant: the owner of a file system, its device as found now.
+        tenant: the owner of a file system; its device is the whole one, as found now.
         conventional: the run's conventional device; null if the level needs none.
 
     Raises:
@@ -63,5 +63,5 @@ def _slice(host: Host, name: str, device: Device, extent: Extent) -> Iterator[De
     node = dmsetup.map_to(mapping, Bytes(extent.count), "linear", f"{device.path} {start}")
     with cleaned(lambda: dmsetup.remove(mapping)):
         part = host.device(str(Path(node).resolve()))
-        # The mapper has no kind or model of its own: the drive decides whether times are real.
+        # A mapping has no kind or model; the drive's kind decides whether times are real.
         yield replace(part, kind=device.kind, model=device.model)

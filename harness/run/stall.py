@@ -41,8 +41,8 @@ class PhaseProgress:
     def stalled(self, seconds: float) -> bool:
         """Whether no operation ended for longer than the stall timeout.
 
-        Time before the first operation does not count, as opening a large database takes time. Nor
-        does time after the last one, when the database is closed.
+        The time before the first operation does not count, because opening a large database takes
+        long. Nor does the time after the last one, when the database is closed.
         """
         done = self._new_operations()
         self._operations += done

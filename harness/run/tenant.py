@@ -57,7 +57,7 @@ def prefixed(tenant: str, name: str) -> str:
 
 
 def has_devices_alone(tenant: TenantSpec, tenants: Sequence[TenantSpec]) -> bool:
-    """Whether no other tenant uses the same file system."""
+    """Whether no other tenant uses this tenant's file system."""
     return sum(other.stack == tenant.stack for other in tenants) == 1
 
 
@@ -98,7 +98,7 @@ class RunningTenant:
 
     @property
     def seed(self) -> int:
-        """Its seed, the same alone and among other tenants."""
+        """Its seed, which is the same in a run alone and in a run with other tenants."""
         return self.run.seed + self.spec.seed
 
     @property
@@ -118,12 +118,12 @@ class RunningTenant:
 
     @property
     def as_plain_run(self) -> RunSpec:
-        """The run as this tenant alone would see it."""
+        """This tenant's part of the run as a run without other tenants."""
         return judging.plain_run(self.run, self.spec, self.observed)
 
     @property
     def observed(self) -> ObservedTenant:
-        """What the rules judge and no other raw file holds."""
+        """The inputs of the rules that no other raw file holds."""
         return ObservedTenant(
             self.device, self.conventional, self.utilisation, self.stopped, self.findings
         )

@@ -1,4 +1,4 @@
-"""Tenants measured together: their programs in one window, and what each did in it."""
+"""Measures tenants together: runs their programs in one window, and records what each did."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Together:
         for tenant in self.tenants:
             name = tenant.name("start")
             tenant.barrier = barrier.take(context, tenant.running, name, tenant.cold)
-            # What a level did while others filled belongs to its own fill.
+            # Work of a level while other tenants were filled counts as a part of its own fill.
             tenant.snapshots[-1] = tenant.barrier.snapshot
         seen = context.host.monotonic()
         active = {Path(device.path).name: self._active(device) for device in self.zoned}
@@ -81,7 +81,7 @@ class Together:
         context.stop.check()
 
     def _run(self, window: MeasurementWindow, programs: Sequence[TenantProgram]) -> WindowOutcome:
-        """Run the window, and remove the gates behind it."""
+        """Run the window, and remove the gates afterwards."""
 
         def remove_gates() -> None:
             for program in programs:

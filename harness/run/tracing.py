@@ -84,7 +84,7 @@ def tenants_traced(
 
 
 def _stored(found: Tracer | TenantTracer | None, writer: RunWriter) -> AbstractContextManager[None]:
-    """End the trace behind the block, and store it."""
+    """End the trace after the block, and store it."""
     if found is None:
         return nullcontext()
     return cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True)
@@ -101,7 +101,7 @@ def _source(
 ) -> Iterator[TraceSource | None]:
     """Start bpftrace, or the trace buffer where bpftrace is unavailable."""
     if spec.tracing is TracingMode.OFF:
-        context.tracer.stop()  # its programs would cost time
+        context.tracer.stop()  # its probes would slow down the commands
         yield None
         return
     host = context.host

@@ -1,4 +1,4 @@
-"""Judges a campaign on another machine by its progress file: is it over, is its runner alive."""
+"""Judges by its progress file whether a campaign on another machine is over or has stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AGAIN = "repeat the command: complete runs are kept, and it resumes"
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """``over``: nothing more is to be waited for. ``error``: why the campaign is given up."""
+    """``over``: there is no reason to wait longer. ``error``: why the wait for it is given up."""
 
     over: bool
     line: str
@@ -24,9 +24,9 @@ class Glance:
 
 
 def judge(text: str, silent_seconds: float) -> Glance:
-    """Judge what a host printed: boot id, /proc/uptime, /proc/cmdline, and the progress file.
+    """Judge the output of a host: its boot id, /proc/uptime, /proc/cmdline and the progress file.
 
-    ``silent_seconds`` is for a real clock.
+    ``silent_seconds`` holds for a real clock; a virtual clock has more.
     """
     boot_id, _, rest = text.lstrip().partition("\n")
     uptime, _, rest = rest.partition("\n")

@@ -22,7 +22,7 @@ from harness.tools.virtual_clock import patience
 from harness.workloads import program_of
 
 _TICK_SECONDS = 1.0
-_POLL_SECONDS = 0.02  # while programs open their databases; nothing is measured yet
+_POLL_SECONDS = 0.02  # only before the measurement, while programs open their databases
 _READY_SECONDS = 300.0  # opening a large database takes time
 _GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL
 
@@ -68,8 +68,8 @@ class TenantProgram:
 class WindowOutcome:
     """The window on the monotonic clock.
 
-    ``died`` describes the first tenant that failed, '' if none did. ``spread`` is how many seconds
-    apart the tenants ended that were planned to last to the end.
+    ``died`` describes the first tenant that failed, '' if none did. ``spread`` is the time in
+    seconds between the first and the last end of the tenants that were planned to run to the end.
     """
 
     began: float

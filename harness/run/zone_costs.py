@@ -43,10 +43,10 @@ NAMES = (
 
 
 def finish_seconds(written: int, capacity: int) -> float:
-    """Return the time of a ZN540 to finish a zone that holds ``written`` of ``capacity`` bytes.
+    """Return the seconds in which a ZN540 finishes a zone with ``written`` of ``capacity`` bytes.
 
-    A finish fills the rest of the zone, so the published line is used by bytes: 9.025 ms for each
-    1 % of 1,077 MiB. For zones of another capacity this is an extrapolation.
+    A finish fills the rest of the zone. The published time, 9.025 ms for each 1 % of 1,077 MiB, is
+    therefore applied to bytes. For zones of another capacity this is an extrapolation.
     """
     if written <= 0:
         return zn540.FINISH_EMPTY_MS / 1000
@@ -55,10 +55,10 @@ def finish_seconds(written: int, capacity: int) -> float:
 
 
 def reset_seconds(written: int, *, finished: bool) -> float:
-    """Return the time of a ZN540 to reset a zone that holds ``written`` bytes.
+    """Return the seconds in which a ZN540 resets a zone that holds ``written`` bytes.
 
-    Published points are interpolated, also by bytes: the share refers to 1,077 MiB, whatever the
-    capacity of the zone. For a finished zone the bytes before its finish count.
+    Published points are interpolated, also by bytes: a point's share refers to 1,077 MiB, whatever
+    the capacity of the zone. For a finished zone, ``written`` are the bytes before its finish.
     """
     share = min(max(100 * written / zn540.ZONE_CAPACITY, 0.0), 100.0)
     if finished:
@@ -75,7 +75,7 @@ class Costs:
     """Sums over a timeline. Times are in seconds, ``occupancies`` in % of the capacity.
 
     ``resets`` counts, by data zone, resets of zones that held data or were finished. A modelled
-    time is null once a command met a zone with unknown contents.
+    time is null if a command was sent to a zone with unknown contents.
     """
 
     occupancies: list[float] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Costs:
 def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
     """Add up a timeline of zones of one ``capacity`` in bytes.
 
-    ``metadata_zones`` at the start of the device count in times, not in wear and occupancies.
+    The first ``metadata_zones`` of the device count for times, but not for wear and occupancies.
 
     Raises:
         ToolFailed: a line does not belong to a timeline.
@@ -218,7 +218,7 @@ def metrics(
 
 
 def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:
-    """Return the spread of resets over all data zones; a zone without reset counts as 0."""
+    """Return statistics of the resets of all data zones; a zone without a reset counts as 0."""
     resets = [*worn, *[0] * (zones - len(worn))]
     mean = statistics.fmean(resets)
     return {

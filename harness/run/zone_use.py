@@ -1,4 +1,4 @@
-"""How a tenant used its zones while measured; the runner and ``zonelab verify`` compute it."""
+"""A tenant's use of its zones in its measured phase, for the runner and ``zonelab verify``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DENIED, _DENIED_BEFORE, _DENIED_CHANGED = (14, 15), (15, 16), (6, 10)
 
 
 def denied_opens(release: str, device: str, seen: Traced) -> int:
-    """Return how many commands the zone limits refused; ``release`` as uname prints it."""
+    """Return how many commands failed at a zone limit; ``release`` is as uname prints it."""
     major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
     recent = (int(major), int(minor)) >= _DENIED_CHANGED
     denied = _DENIED if recent else _DENIED_BEFORE
@@ -51,7 +51,7 @@ def metrics(
 
 
 def cpu_share(own: float | None, tenants: Sequence[Sequence[PhaseFacts]]) -> Metric:
-    """Return the harness' share of the CPU time of the common time; ``own`` is its seconds."""
+    """Return the harness's share of the CPU time in the common window; ``own`` is in seconds."""
     spent = [facts[-1].load_seconds for facts in tenants if facts]
     load = total(spent) if spent else None
     return Metric(own / (own + load) if own is not None and load else None, "1")

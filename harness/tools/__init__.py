@@ -1,1 +1,1 @@
-"""One module per external tool: flags named as upstream, ``argv()``, ``parse()``; plus ``proc``."""
+"""One module per external tool, with upstream's names of flags, ``argv()`` and ``parse()``."""

@@ -1,7 +1,7 @@
 """Fetch a source package of this host's distribution without changing the host's apt.
 
-Hosts seldom have ``deb-src`` lines. The host's own sources are read, turned into ``deb-src`` lines
-and used with a separate apt state beside the source.
+Few hosts have ``deb-src`` lines. The host's own sources are converted to ``deb-src`` lines, which
+are used with a separate apt state beside the source.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from harness.tools.native import whole
 PROGRAM = "coldfill"
 
 _FULL = 28  # exit status: errno ENOSPC
-# The slowest device worth measuring; a slower fill counts as hung.
+# No measured device is slower, so a slower fill counts as hung.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
 
@@ -36,12 +36,12 @@ def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
 def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> int:
     """Write a file of ``size`` bytes, a multiple of 4 KiB; ``progress`` receives bytes so far.
 
-    Return the bytes written: less than ``size`` when the file system is full.
+    Return the bytes written, which are less than ``size`` if the file system is full.
 
     Raises:
         HostError: coldfill is not installed.
         TimedOut: the fill is slower than 2 MB/s.
-        ToolFailed: it failed, other than by a full file system.
+        ToolFailed: it failed for another reason than a full file system.
     """
 
     def on_line(line: str) -> None:
@@ -58,7 +58,7 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
 
 
 def parse(printed: str) -> int:
-    """Return the bytes written so far, of the result or of a line of the progress.
+    """Return the bytes written so far, from the result or a progress line.
 
     Raises:
         ToolFailed: it is not coldfill's JSON object.

@@ -15,7 +15,8 @@ from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 
 PROGRAM = "db_bench"
-# roles/rocksdb links the db_bench that it built or the user named; without a link PATH is searched.
+# roles/rocksdb makes this link to the db_bench that it built or the user named. Without it, PATH is
+# searched.
 INSTALLED = Path("/usr/local/lib/zonelab/rocksdb/db_bench")
 
 # "fillrandom   :     138.041 micros/op 7243 ops/sec 2.761 seconds 20000 operations;    2.9 MB/s"
@@ -109,8 +110,8 @@ def argv(program: Path, flags: Mapping[str, Scalar]) -> list[str]:
 def parse(stdout: str, stderr: str) -> Output:
     """Parse summary lines, histograms, warnings, statistics and the tree.
 
-    Truncated or damaged parts are listed in ``broken``. The caller decides whether they were to be
-    expected, for example after a crash.
+    Truncated or damaged parts are listed in ``broken``. The caller decides whether they are an
+    error: after a crash they are expected.
     """
     lines = stdout.splitlines()
     levels: tuple[LevelRow, ...] | None = None
@@ -173,8 +174,8 @@ def intervals(csv: str) -> list[tuple[int, int]]:
 def stats_intervals(stderr: str) -> list[tuple[int, int]]:
     """Parse the lines of ``--stats_interval_seconds=1`` on stderr, as ``intervals`` does.
 
-    Each thread checks the clock every 1000 operations and prints its own lines. Lines of the same
-    second, rounded, are added up. Operations after a thread's last line are not counted.
+    Each thread checks the clock every 1000 operations and prints its own lines. Lines with the same
+    second, after rounding, are added up. Operations after a thread's last line are not counted.
     """
     points: dict[int, int] = {}
     for row in filter(None, map(_STATS_ROW.search, stderr.splitlines())):

@@ -7,7 +7,7 @@ for some files and kernels. Two counters show what really happens:
   none cached. The cache alone proves nothing, because btrfs drops pages after a buffered write.
 - reads: mincore(2) shows the cached pages of the file. Direct reads leave none.
 
-STATX_DIOALIGN (Linux 6.1), the claim of the file system, is recorded as well.
+The alignments that the file system claims (STATX_DIOALIGN, Linux 6.1) are recorded as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from harness.tools.kernel import Kernel
 
 NAME = "direct-io-probe"
 _PAGE = mmap.PAGESIZE
-# Other programs dirty pages too: the try with the fewest counts, and the limit is half the pages.
+# Other programs dirty pages too. So the try with the fewest dirtied pages counts, and I/O is direct
+# if these are less than half of the pages written.
 _TRIES = 3
 _PAGES = 64
 
@@ -112,7 +113,7 @@ def _read(handle: int, path: Path) -> int | None:
     """Read the pages of the first try; return how many of them are cached afterwards."""
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     if _cached(path):
-        return None  # they were not dropped, so a read proves nothing
+        return None  # pages of the write are still cached, so a read proves nothing
     with mmap.mmap(-1, _PAGES * _PAGE) as buffer:
         os.preadv(handle, [buffer], 0)
     return _cached(path)

@@ -13,7 +13,7 @@ _BLKZEROOUT = 0x127F  # _IO(0x12, 127)
 def discard(handle: int, start: int, length: int) -> bool:
     """Tell the drive that a range is unused; False if the device has no discard.
 
-    What a later read returns is up to the drive. Raises OSError.
+    The drive decides what a later read returns. Raises OSError.
     """
     try:
         fcntl.ioctl(handle, _BLKDISCARD, struct.pack("=QQ", start, length))

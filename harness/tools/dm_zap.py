@@ -100,7 +100,7 @@ def parse_trace(text: str) -> Written | None:
 
 
 def clear(trace: Path) -> None:
-    """Empty the trace, so that it holds only lines of this target; no-op without tracing."""
+    """Empty the trace, so that only lines of this target follow; no effect without tracing."""
     try:
         trace.write_text("")
     except OSError:

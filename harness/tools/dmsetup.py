@@ -13,7 +13,7 @@ from harness.tools import proc
 from harness.tools.mount import retry
 
 PREFIX = "zonelab-"
-# dmzadm names a target after its label, which is the label of the run, and sets such a UUID.
+# dmzadm names a target after its label, the run's label, and sets a UUID with this prefix.
 _DMZADM = "dmz-"
 _TIMEOUT_SECONDS = 60.0
 
@@ -26,7 +26,7 @@ def name_for(device: Path) -> str:
 def is_ours(name: str, uuid: str, labels: Collection[str]) -> bool:
     """Whether zonelab made a mapped device; ``labels`` are those of its own runs.
 
-    A name proves nothing: anybody can use one that begins like ours.
+    A name proves nothing, because any program can use one with our prefix.
     """
     return uuid.startswith(PREFIX) or (uuid.startswith(_DMZADM) and name in labels)
 
@@ -57,7 +57,7 @@ def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
 
 
 def mapped_to(target: str) -> list[str]:
-    """Return the names of all devices mapped to a target, whoever made them.
+    """Return the names of all devices mapped to a target, zonelab's or not.
 
     Raises:
         ToolFailed: dmsetup failed or printed unexpected output.

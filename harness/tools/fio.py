@@ -22,21 +22,21 @@ from harness.tools.histogram import Histogram
 from harness.tools.native import whole
 
 PROGRAM = "fio"
-# The first release whose trim resets zones, and whose zone limits count closed zones.
+# The first release in which a trim resets zones, and zone limits count closed zones.
 OLDEST = (3, 30)
 
-# Codes of errors of the parser that rules report under their own names.
+# Codes of the parser's errors for which rules have their own issue.
 FAULTS = frozenset({"fio-incomplete", "fio-mixed", "fio-error", "fio-version"})
 
 DIRECTIONS = ("read", "write", "trim")
-# What fio times: submission, completion, and both together.
+# fio's latencies: of submission, of completion, and of both together.
 LATENCIES = ("slat", "clat", "lat")
 
 _VERSION = re.compile(r"^fio-(\d+)\.(\d+)")
-# Sizes as fio reads them: 1024-based whatever the unit is called (kb_base=1024).
+# Sizes as fio reads them: powers of 1024, also for units such as kB (kb_base=1024).
 _SIZE = re.compile(r"^(\d+)(?:([kmgtp])i?b?|b)?$", re.IGNORECASE)
 _UNITS = {unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}
-# One direction each; the others mix them.
+# Kinds of access with one direction; all others mix directions.
 _ONE_WAY = {
     "read": "read",
     "randread": "read",
@@ -53,38 +53,38 @@ _MS_PER_S = 1000
 
 @dataclass(frozen=True, slots=True)
 class FioLatency:
-    """One kind of latency. ``histogram`` is null where fio counted no buckets for this kind."""
+    """One kind of latency. ``histogram`` is null if fio counted no buckets for it."""
 
     count: int
     maximum: float
     mean: float
-    percentiles: Mapping[float, float]  # by percent; {} where fio computed none
+    percentiles: Mapping[float, float]  # by percent; {} if fio computed none
     histogram: Histogram | None
 
 
 @dataclass(frozen=True, slots=True)
 class FioDirection:
-    """What a job read, wrote or trimmed. Rates are fio's own, over its own time."""
+    """Reads, writes or trims of a job. Rates are fio's own, over its own time."""
 
     bytes: int
     commands: int
     seconds: float
     commands_per_second: float
-    short: int  # commands that moved fewer bytes than asked for
+    short: int  # commands that moved fewer bytes than requested
     dropped: int
     latencies: Mapping[str, FioLatency]  # by name in LATENCIES; only kinds with samples
 
 
 @dataclass(frozen=True, slots=True)
 class FioJob:
-    """A job, or a group of equal clones. ``directions`` has those with a command.
+    """A job, or a group of equal clones. ``directions`` has the directions with a command.
 
     ``seconds`` end with the last command of the slowest clone. ``clone_seconds`` add up the times
     of all clones, as fio's ``job_runtime`` does.
     """
 
     name: str
-    options: Mapping[str, str]  # its own and the global ones, as given
+    options: Mapping[str, str]  # the job's own and the global ones, as given
     seconds: float
     clone_seconds: float
     directions: Mapping[str, FioDirection]
@@ -92,7 +92,7 @@ class FioJob:
 
 @dataclass(frozen=True, slots=True)
 class FioOutput:
-    """A whole output of fio. ``notes`` are the lines that it printed around the JSON."""
+    """A complete output of fio. ``notes`` are the lines that it printed around the JSON."""
 
     version: str
     epoch: int  # seconds since the epoch at the end
@@ -110,11 +110,11 @@ def find() -> Path:
 
 @cache
 def version(program: Path) -> str:
-    """Return what ``fio --version`` prints, such as fio-3.39.
+    """Return the output of ``fio --version``, such as fio-3.39.
 
     Raises:
         HostError: it is older than OLDEST.
-        ToolFailed: it is no version of fio.
+        ToolFailed: it is not a version of fio.
     """
     printed = proc.run([str(program), "--version"]).stdout.strip()
     try:
@@ -130,7 +130,7 @@ def check_version(printed: str, oldest: tuple[int, int] = OLDEST) -> None:
     """Refuse older releases (ToolFailed)."""
     found = _VERSION.match(printed)
     if found is None:
-        raise _malformed(f"{printed[:60]!r} is no version of fio")
+        raise _malformed(f"{printed[:60]!r} is not a version of fio")
     if (int(found[1]), int(found[2])) < oldest:
         raise ToolFailed(
             f"{printed} is too old: zonelab needs fio {oldest[0]}.{oldest[1]} or newer",
@@ -142,8 +142,8 @@ def check_version(printed: str, oldest: tuple[int, int] = OLDEST) -> None:
 def argv(program: Path, name: str, options: Mapping[str, Scalar]) -> list[str]:
     """Return the argument list; ``options`` have fio's names, in order.
 
-    Options of one of several jobs are ``job.option``; the others hold for all jobs. Every option
-    has a value, also flags: without one, fio leaves it out of its JSON.
+    If there are several jobs, an option of one job is ``job.option``; others apply to all jobs.
+    Every option has a value, even flags: without one, fio leaves it out of its JSON.
     """
     several = any(map(_dotted, options))
     common = [flag(*one) for one in options.items() if several and not _dotted(one[0])]
@@ -154,7 +154,7 @@ def argv(program: Path, name: str, options: Mapping[str, Scalar]) -> list[str]:
 
 
 def sections(name: str, options: Mapping[str, Scalar]) -> dict[str, dict[str, Scalar]]:
-    """Return the options of each job, without those of all; a single job has the name ``name``."""
+    """Return each job's own options, without the common ones; a single job is named ``name``."""
     found: dict[str, dict[str, Scalar]] = {}
     for key, value in options.items():
         if _dotted(key):
@@ -176,18 +176,18 @@ def size(text: str) -> int:
     """Return the bytes of a size as fio reads it: 4096, 4k, 4KiB, 1m.
 
     Raises:
-        ValueError: it is no single size, such as a range.
+        ValueError: it is not a single size, for example a range.
     """
     found = _SIZE.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     return int(found[1]) * (_UNITS[found[2].lower()] if found[2] else 1)
 
 
 def parse(text: str, *, oldest: tuple[int, int] = OLDEST) -> FioOutput | None:
-    """Parse what fio printed; None where it printed no JSON: it failed before its jobs began.
+    """Parse the output of fio; None without JSON, because fio failed before its jobs began.
 
-    Files of others can be older than the fio that zonelab runs.
+    ``oldest``: imported files can come from older releases than those that zonelab runs.
 
     Raises:
         ToolFailed: with code ``fio-version``: too old; ``fio-incomplete``: cut off, or several
@@ -222,7 +222,7 @@ def parse(text: str, *, oldest: tuple[int, int] = OLDEST) -> FioOutput | None:
 
 
 def _split(text: str) -> tuple[list[str], bool, str]:
-    """Return the lines before the JSON, whether there is any, and the text from there on."""
+    """Return the lines before the JSON, whether there is JSON, and the text from there on."""
     lines = text.splitlines(keepends=True)
     for at, line in enumerate(lines):
         if line.startswith("{"):
@@ -252,7 +252,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
 def _check_kind(
     name: str, options: Mapping[str, str], directions: Mapping[str, FioDirection]
 ) -> None:
-    """Refuse a group of different jobs. fio adds up their numbers and shows the last's options."""
+    """Refuse a group of different jobs: fio adds up their numbers, but shows one's options."""
     if options.get("name", name) != name:
         raise _mixed(name, f"it also has the job {options['name']}")
     way = _ONE_WAY.get(options.get("rw", options.get("readwrite", "")))
@@ -306,7 +306,7 @@ def buckets(bins: Mapping[int, int]) -> list[list[float]]:
     """Return fio's buckets as [low, high, count] in microseconds, sorted.
 
     ``bins`` counts samples by the middle of their bucket in nanoseconds (plat_idx_to_val, stat.c).
-    fio's buckets hold whole nanoseconds from their first on, ours the interval (low, high].
+    A bucket of fio begins with a whole nanosecond; ours are intervals (low, high].
     """
     found = []
     for middle, count in sorted(bins.items()):

@@ -58,7 +58,7 @@ class Kernel:
             with gzip.open(self.root / "proc/config.gz", "rt", encoding="utf-8") as file:
                 return file.read()
         except (OSError, EOFError, zlib.error):
-            pass  # the usual case
+            pass  # /proc/config.gz is usually absent
         release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()
         try:
             return (self.root / f"boot/config-{release}").read_text(encoding="utf-8")

@@ -9,9 +9,10 @@ PROC = Path("/proc")
 
 
 def stacks(pid: int, proc: Path = PROC) -> str:
-    """Return name, state, wait channel and kernel stack of each thread; '' when it is gone.
+    """Return name, state, wait channel and kernel stack of each thread; '' after its end.
 
-    Only files are read that never wait for the process' memory map, as cmdline and maps do.
+    Only files are read that never wait for the lock of the process's memory map. Reads of cmdline
+    and maps can wait for it.
     """
     blocks = []
     for task in sorted(proc.glob(f"{pid}/task/*"), key=lambda path: int(path.name)):
@@ -28,7 +29,7 @@ def waits(text: str) -> str:
 
 
 def alive(text: str) -> bool:
-    """Whether a thread has not ended, from ``stacks``: the first one can be a zombie before it."""
+    """Whether any thread lives, from ``stacks``: the first can be a zombie before others end."""
     return re.search(r"^thread \d+ \(.*\): state [^ZX],", text, re.MULTILINE) is not None
 
 
@@ -38,7 +39,7 @@ def name(pid: int, proc: Path = PROC) -> str:
 
 
 def start(pid: int, proc: Path = PROC) -> int:
-    """Return when a process started, in clock ticks since boot; 0 when it is gone.
+    """Return when a process started, in clock ticks since boot; 0 after its end.
 
     With the boot id this identifies a process, as process ids are used again.
     """

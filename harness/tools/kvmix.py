@@ -16,7 +16,7 @@ PROGRAM = "kvmix"
 # Schema of the JSON line that `run` prints (main.cc, kSummaryVersion).
 _SUMMARY_VERSION = 1
 
-# kKindNames of source/operation.h; queries of absent keys are counted separately.
+# kKindNames of source/operation.h; queries for absent keys are counted separately.
 KINDS = ("insert", "update", "delete", "range_delete", "query", "absent_query", "scan")
 
 # Flags of `kvmix run`: its own, and those named as in db_bench. A test compares them with --help.

@@ -8,6 +8,6 @@ PROGRAM = "mkfs.btrfs"
 
 
 def argv(device: Path, *, label: str) -> list[str]:
-    """Return the argument list: single profiles, the only ones zoned mode always had."""
+    """Return the argument list: profiles are single, which all versions of zoned mode support."""
     profiles = ["-m", "single", "-d", "single"]
     return [PROGRAM, "-q", "-f", "-O", "zoned", *profiles, "-L", label, str(device)]

@@ -11,8 +11,8 @@ def argv(device: Path, *, label: str, m: int = 0, features: str = "") -> list[st
     """Return the argument list.
 
     ``m`` is the share (%) reserved for root: 0 instead of upstream's 5, because db_bench runs as
-    root and could use it, while statvfs reports it as used. ``features`` is -O. mkfs writes inode
-    tables and journal itself. By default the kernel writes them after the mount, during the
+    root and could use it, while statvfs reports it as used. ``features`` is -O. Here mkfs writes
+    inode tables and journal. By default the kernel writes them after the mount, during the
     measurement (25 MB of Write Zeroes in a cold fill of 1.5 GiB).
     """
     extra = ["-O", features] if features else []

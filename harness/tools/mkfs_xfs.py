@@ -18,7 +18,7 @@ def argv(
     """Return the argument list.
 
     ``m`` is -m (metadata options), ``r`` -r (realtime device), ``log`` -l (log options).
-    ``unsupported``: also logs below 64 MiB.
+    ``unsupported`` permits logs below 64 MiB.
     """
     extra = ["--unsupported"] if unsupported else []
     extra += ["-m", m] if m else []

@@ -87,7 +87,7 @@ def document(name: str, version: int, stdout: str) -> Any:
     """Parse the JSON document that a program prints.
 
     Raises:
-        ToolFailed: it is none of this schema version.
+        ToolFailed: it is not a document of this schema version.
     """
     try:
         found = json.loads(stdout)

@@ -97,8 +97,8 @@ def namespaces(device: str, *, allocated: bool) -> tuple[int, ...]:
 def namespace(device: str, nsid: int) -> IdNamespace:
     """Identify a namespace.
 
-    ``--force`` is needed if no controller has it attached. It is only used then, because QEMU
-    refuses it for zoned namespaces.
+    If the namespace is not attached to any controller, ``--force`` is needed. Otherwise it is not
+    used, because QEMU refuses it for zoned namespaces.
     """
     argv = [PROGRAM, "id-ns", device, f"--namespace-id={nsid}", "--output-format=json"]
     record = parse_namespace(ask(argv))

@@ -23,10 +23,10 @@ from harness.tools.virtual_clock import patience
 # Variables that a child inherits. LC_ALL makes output independent of the host's language.
 _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
-# Blocks whose programs ^C does not reach (`shielded`).
+# Number of active `shielded` blocks, whose programs ^C does not reach.
 _shields = 0
-# From SIGKILL to the end. The NVMe driver gives a command up after 30 s, aborts it and resets the
-# controller, each with its own 30 s; the kernel calls a task hung after 120 s.
+# Seconds from SIGKILL to the end. The NVMe driver waits 30 s for a command, then aborts it, then
+# resets the controller, each with a limit of 30 s. The kernel reports a hung task after 120 s.
 _END_SECONDS = 120.0
 
 
@@ -57,7 +57,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """Keep ^C from programs that start in the block: a terminal sends it to its process group.
+    """Keep ^C from programs that start in the block: they get their own process group.
 
     They cannot read from the terminal either.
     """
@@ -99,7 +99,7 @@ def run(
         out, err = child.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
         end(child)
-        raise _late(args, timeout) from None
+        raise _timed_out(args, timeout) from None
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
@@ -139,7 +139,7 @@ def stream(
         stdout, _ = child.communicate(timeout=max(begin + timeout - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
         end(child)
-        raise _late(args, timeout) from None
+        raise _timed_out(args, timeout) from None
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
@@ -147,7 +147,7 @@ def stream(
 
 
 def _lines(descriptor: int, deadline: float) -> Iterator[str]:
-    """Yield the lines that a pipe brings; subprocess.TimeoutExpired at the deadline."""
+    """Yield the lines from a pipe; raise subprocess.TimeoutExpired at the deadline."""
     waiter = select.poll()
     waiter.register(descriptor, select.POLLIN)
     rest = b""
@@ -202,9 +202,9 @@ def end(child: subprocess.Popen[Any]) -> None:
 
 @contextmanager
 def watched(pid: int) -> Iterator[Callable[[float], bool]]:
-    """Give a function that waits up to some seconds for a process to end: whether it has.
+    """Yield a function that waits for a process up to some seconds; it returns whether it ended.
 
-    It does not reap the process, and does not look again and again as Popen.wait(timeout) does.
+    It does not reap the process, and does not poll as Popen.wait(timeout) does.
     """
     descriptor = os.pidfd_open(pid)
     try:
@@ -232,7 +232,7 @@ def require_end(child: subprocess.Popen[Any]) -> None:
     stacks = kernel_stack.stacks(child.pid)
     raise Hung(
         f"{kernel_stack.name(child.pid)} (pid {child.pid}) does not end after SIGKILL: it waits in "
-        f"the kernel ({kernel_stack.waits(stacks) or 'where is unknown'})",
+        f"the kernel ({kernel_stack.waits(stacks) or 'unknown function'})",
         stacks=stacks,
         pid=child.pid,
         start=kernel_stack.start(child.pid),
@@ -270,7 +270,7 @@ def _not_installed(program: str) -> HostError:
     )
 
 
-def _late(args: Sequence[str], timeout: float | None) -> TimedOut:
+def _timed_out(args: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.store.files import descriptor
 
 MAGIC = b"ZLRAWDEV"
-LABEL_AT, LABEL_SIZE = len(MAGIC), 32  # with the terminating zero
+LABEL_AT, LABEL_SIZE = len(MAGIC), 32  # size includes the zero at the end
 _BLOCK = 4096
 
 

@@ -1,7 +1,7 @@
 """Parse RocksDB's LOG: table files written, write stalls, and the shape of the tree (7.8, 9.10).
 
-The tickers of ``--statistics`` are printed before the database is closed. They miss the flush at
-close and compactions that end meanwhile; the LOG has them, to the byte.
+The tickers of ``--statistics`` are printed before the database is closed, so they miss the flush at
+close and compactions that end during it. The LOG has both, to the byte.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TableBytes:
     """Bytes of table files written.
 
     An aborted compaction counts, including its unfinished file: no event reports that file, but
-    the compaction's own total includes it (zlfs counted the same bytes in 30 recorded phases).
+    the compaction's own total includes it (in 30 recorded phases, zlfs counted the same bytes).
     """
 
     flush: int  # includes flushes during recovery
@@ -59,7 +59,7 @@ class TableBytes:
 class LsmShape:
     """The shape of the LSM tree after a flush or compaction."""
 
-    micros: int  # since the epoch, from the preceding event
+    micros: int  # time since the epoch, from the preceding event
     files: tuple[int, ...]  # number of files per level, level 0 first
     pending: int | None  # pending compaction bytes; null in 7.8, which does not print them
 
@@ -141,7 +141,7 @@ class _LogReader:
     def _contradictions(self) -> Iterable[str]:
         """Yield compactions whose total differs from the sum of their files.
 
-        Only an aborted compaction has more bytes, because it reports a file that it did not end.
+        Only an aborted compaction reports more, because its total includes its unfinished file.
         """
         for job, total in self._totals.items():
             created = self._created.get(job, 0)
@@ -175,7 +175,7 @@ class _LogReader:
             self._created[int(match[1])] = 0
 
     def _compacted(self, job: int) -> int:
-        """Return the bytes that a compaction wrote, in completed files only if it never ended."""
+        """Return the bytes that a compaction wrote; if it never ended, those of completed files."""
         return max(self._created[job], self._totals.get(job, 0))
 
     def _state(self, line: str, number: int) -> None:

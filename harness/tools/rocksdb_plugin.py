@@ -58,7 +58,7 @@ objects/%.o: %
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS) -c -o $@ $<
 """
-# RocksDB calls the function of a plug-in that is built in. A preloaded one registers itself.
+# RocksDB calls the registration function of a built-in plug-in. A preloaded one calls it itself.
 _REGISTER = """\
 #include "rocksdb/utilities/object_registry.h"
 extern "C" {
@@ -83,7 +83,7 @@ class PluginFacts:
     """The inputs of a plug-in's build."""
 
     name: str
-    version: str | None  # of its git checkout; null without one
+    version: str | None  # version of its git checkout; null without one
     source: Tree
     rocksdb: str  # version
     headers: Tree  # RocksDB's source
@@ -172,7 +172,8 @@ def build(
     work = into / f".{name}.partial"
     shutil.rmtree(work, ignore_errors=True)
     copy = work / "plugin" / name
-    # A copy, because .mk files write into their folder. It belongs to this user, as git demands.
+    # The build uses a copy, because .mk files write into their folder. The copy belongs to this
+    # user, as git requires.
     shutil.copytree(folder, copy, symlinks=True)
     record = identify(_facts(copy, folder, rocksdb, cxxflags))
     home = into / record.id
@@ -216,7 +217,7 @@ def _version(copy: Path) -> str | None:
 
 
 def _environment(copy: Path) -> dict[str, str]:
-    """Return variables that keep git inside the copy."""
+    """Return variables that keep git from searching above the copy."""
     return {"GIT_CEILING_DIRECTORIES": str(copy.parent)}
 
 

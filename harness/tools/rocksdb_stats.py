@@ -41,7 +41,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class LevelRow:
-    """A level of the tree, or ``Sum``: what flushes and compactions did to it since opening."""
+    """A level of the tree, or ``Sum``, with its flushes and compactions since opening."""
 
     level: str  # L0, L1 … or Sum
     files: int
@@ -58,7 +58,7 @@ class LevelRow:
 def statistics(lines: Sequence[str]) -> Statistics | None:
     """Parse the lines below ``STATISTICS:``, or return None without that line.
 
-    Lines of another form are ignored: a missing counter shows when it is looked up.
+    Lines of another form are ignored. A missing counter is noticed when it is looked up.
     """
     if _STATISTICS not in lines:
         return None

@@ -9,7 +9,7 @@ from harness.errors import ToolFailed
 from harness.tools import proc
 
 PROGRAM = "ssh-keygen"
-# A signature for one purpose is not valid for another one.
+# The namespace of signatures: a signature for one purpose is not valid for another one.
 NAMESPACE = "zonelab"
 # 'Good "zonelab" signature with ED25519 key SHA256:…', and with names 'Good "zonelab" signature
 # for alice@example.org with ED25519 key SHA256:…'.
@@ -17,7 +17,7 @@ _GOOD = re.compile(r'^Good "[^"]*" signature (?:for .* )?with (?P<key>\S+ key SH
 
 
 def sign(key: Path, message: str) -> str:
-    """Return the signature of a message; ``key`` can be of an agent.
+    """Return the signature of a message; ``key`` can be a key in an agent.
 
     Raises:
         HostError: ssh-keygen is not installed.

@@ -13,7 +13,7 @@ from harness.store import checksums
 def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: False) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
 
-    Hidden files and folders are skipped, what Python compiled, and paths for whose parts
+    Skipped are hidden files and folders, Python's compiled files, and paths with a part for which
     ``leave_out`` returns True. A missing tree has the digest of an empty one.
     """
     total = hashlib.sha256()

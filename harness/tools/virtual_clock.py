@@ -1,7 +1,7 @@
-"""The clock of a machine that counts instructions (docs/rigs.md): what it means for time limits.
+"""Time limits on a machine whose clock counts instructions (docs/rigs.md).
 
-While such a machine waits for the host's disk, it has nothing to do, and its clock jumps to the
-next timer. A minute can pass at once, so a time limit has to be generous.
+While such a machine waits for the host's disk, it is idle, and its clock jumps to the next timer. A
+minute can pass in an instant, so time limits must be generous.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""wipefs (util-linux): the signatures that libblkid knows. This module never lets it write."""
+"""wipefs (util-linux): the signatures that libblkid knows. Here it never writes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def read(path: str) -> list[Magic]:
 
     Raises:
         HostError: wipefs is not installed.
-        ToolFailed: it failed, or printed something else.
+        ToolFailed: it failed, or its output has another form.
     """
     return parse(proc.run(argv(path), timeout=_TIMEOUT_SECONDS).stdout)
 
 
 def parse(stdout: str) -> list[Magic]:
-    """Parse the JSON output. Some versions print nothing where there is no signature.
+    """Parse the JSON output. Some versions print nothing if there is no signature.
 
     Raises:
         ToolFailed: the output has another form.

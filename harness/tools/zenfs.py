@@ -1,4 +1,4 @@
-"""zenfs, upstream's tool, and the paths of the ZenFS parts that the user supplies."""
+"""Upstream's tool zenfs, and the paths of ZenFS's files, which the user supplies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DF = re.compile(
     r"Free: (\d+) MB\s+Used: (\d+) MB\s+Reclaimable: (\d+) MB\s+Space amplification: (\d+)%\s*"
 )
 _INFO = re.compile(r"^(?P<name>[A-Z][^:\[]*?)(?: \[[^\]]*\])?:\t+(?P<value>.*)$", re.MULTILINE)
-# A malformed URI: ZenFS refuses it before it opens anything.
+# A malformed URI, which ZenFS refuses before it opens a device.
 PROBE_URI = "zenfs://probe:x"
 # RocksDB's registry prints "Invalid argument" when the plug-in refuses the URI, and "Not
 # implemented" when no plug-in has the scheme.
@@ -85,7 +85,7 @@ class Dump:
 
 
 def find(name: str) -> Path | None:
-    """Return a part of ZenFS in $ZONELAB_ZENFS (a folder) or INSTALLED, or None."""
+    """Return a file of ZenFS in $ZONELAB_ZENFS (a folder) or INSTALLED, or None."""
     named = os.environ.get("ZONELAB_ZENFS")
     folder = Path(named).absolute() if named else INSTALLED
     return folder / name if (folder / name).is_file() else None
@@ -156,7 +156,7 @@ def fs_info(device: str) -> dict[str, str]:
 
 
 def probe(program: Path, plugin: Path | None) -> proc.Completed | None:
-    """Start db_bench on PROBE_URI; None if ZenFS refused it, else how db_bench ended.
+    """Run db_bench on PROBE_URI; None if ZenFS refused the URI, else how db_bench ended.
 
     Most releases of db_bench crash on an unknown scheme.
 
@@ -164,7 +164,7 @@ def probe(program: Path, plugin: Path | None) -> proc.Completed | None:
         TimedOut: db_bench did not end; it was killed.
     """
     env = {"LD_PRELOAD": str(plugin)} if plugin else None
-    with tempfile.TemporaryDirectory(prefix="zonelab-probe-") as folder:  # a core file goes there
+    with tempfile.TemporaryDirectory(prefix="zonelab-probe-") as folder:  # for a core file
         argv = [str(program), "--benchmarks=fillseq", "--num=1"]
         argv += [f"--fs_uri={PROBE_URI}", f"--db={folder}/db"]
         done = proc.run(

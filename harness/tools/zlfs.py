@@ -19,7 +19,7 @@ LIBRARY = "libzlfs.so"
 # mkfs resets zones, the others replay the metadata log.
 _MKFS_TIMEOUT_SECONDS = 600.0
 _READ_TIMEOUT_SECONDS = 300.0
-# The slowest device worth measuring, as for coldfill.
+# No measured device is slower, as for coldfill.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
 
@@ -115,7 +115,7 @@ def mkfs(device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar])
 
 
 def df(device: Path) -> Space:
-    """Return how the space of a device is used. Raises the errors of ``mkfs``."""
+    """Return the use of a device's space. Raises the errors of ``mkfs``."""
     return parse_df(_read("df", device))
 
 

@@ -47,7 +47,7 @@ def read(path: Path, zone_capacity: int) -> ZlfsTotals:
 def parse(lines: Iterable[str], zone_capacity: int) -> ZlfsTotals:
     """Add up the last line of every mount; an incomplete line is ignored.
 
-    Lines without news are not decoded, so hours of samples cost little.
+    Lines that change nothing are not decoded, so hours of samples cost little.
 
     Raises:
         ToolFailed: a line is malformed; the message names it.
@@ -73,7 +73,7 @@ class _LedgerReader:
 
     def take(self, line: str, number: int) -> None:
         if self._open is not None and _mount(*self._open) != _mount(line, number):
-            self._add(*self._open)  # that process was killed
+            self._add(*self._open)  # the process of that mount was killed
         self._open = (line, number)
         if _NOTHING_RETIRED not in line:
             self._retire(line, number)

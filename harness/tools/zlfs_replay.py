@@ -15,7 +15,7 @@ from harness.store.spec import Scalar
 from harness.tools import native, proc
 
 PROGRAM = "zlfs-replay"
-# It replays two million events per second; no trace of a run takes longer than this.
+# It replays two million events per second, so the trace of any run takes less.
 _TIMEOUT_SECONDS = 3600.0
 _SCHEMA_VERSION = 1
 _USAGE, _REFUSED = 2, 3
@@ -45,7 +45,7 @@ class Replayed:
 
 
 def program() -> Path:
-    """Return the program as for all native ones, else from `make build/native-release`.
+    """Return the program where native programs are installed, else from the checkout's build.
 
     Raises:
         HostError: it is in neither.
@@ -92,15 +92,15 @@ def replay(
 ) -> Replayed:
     """Replay a trace at the recorded setting with ``changes``.
 
-    ``model`` is a file with the drive that gives times (:func:`model_file`). Raises the errors of
-    ``recorded_setting``.
+    ``model`` is a file with the modelled drive whose times are used (:func:`model_file`). Raises
+    the errors of ``recorded_setting``.
     """
     return parse(_run(argv(program(), trace, changes, own_rules=own_rules, model=model)))
 
 
 @contextmanager
 def model_file(model: Mapping[str, Any] | None) -> Iterator[Path | None]:
-    """Write a drive for as long as the context lasts; None without one."""
+    """Write a drive to a file that exists inside the block; None without a drive."""
     if model is None:
         yield None
         return

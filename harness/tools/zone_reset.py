@@ -19,8 +19,8 @@ _BLKRESETZONE = 0x40101283
 def reset_all(device: Path, size: Bytes, held: Path | None = None) -> None:
     """Reset every zone, which destroys all data on the device.
 
-    The device is opened exclusively, so the kernel refuses a mounted or held device. A caller that
-    holds it so already names its node in ``held``.
+    The device is opened exclusively, so the kernel refuses a mounted or held device. If the caller
+    already has it open exclusively, ``held`` is its node.
 
     Raises:
         ToolFailed: the device is in use, or the kernel refused.

@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.02
 def start(model: Mapping[str, Any], options: Sequence[str], launcher: Sequence[str] = ()) -> str:
     """Start a server, which outlives this process; return the name of its device.
 
-    ``launcher`` is a command that becomes the program named behind it, as ``systemd-run --scope``.
+    ``launcher`` is a command that executes the program after it, such as ``systemd-run --scope``.
 
     Raises:
         HostError: the program is not installed, or this machine cannot serve the device.
@@ -58,11 +58,11 @@ def start(model: Mapping[str, Any], options: Sequence[str], launcher: Sequence[s
 
 
 def stop(device: str, process: int) -> None:
-    """Stop a server and wait for its end; the device and its contents are gone then.
+    """Stop a server and wait for its end; the device and its contents are then gone.
 
     Raises:
         GuardRefused: the device is in use.
-        HostError: no right to stop the server.
+        HostError: this user may not stop the server.
         TimedOut: the server does not end.
     """
     try:
@@ -86,7 +86,7 @@ def stop(device: str, process: int) -> None:
         return
     except PermissionError:
         raise HostError(
-            f"no right to stop {PROGRAM} of {device}", hint="run as root", code="not-root"
+            f"this user may not stop {PROGRAM} of {device}", hint="run as root", code="not-root"
         ) from None
     finally:
         os.close(server)

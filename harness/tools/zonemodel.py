@@ -16,16 +16,17 @@ from harness.tools import native, proc
 PROGRAM = "zonemodel"
 _SCHEMA_VERSION = 1
 _TIMEOUT_SECONDS = 3600.0
-_PLAY_SECONDS = 6 * 3600.0  # a drive of a terabyte is first filled three times
-# Random overwrites of the drive before the first file. Write amplification of the next ones is
-# within 0.5 % of that after eight, at 7 and at 28 % over-provisioning; after one it is 0.7 % low.
+_PLAY_SECONDS = 6 * 3600.0  # enough to fill a drive of a terabyte three times first
+# Random overwrites of the drive before the first file. After them, write amplification differs by
+# less than 0.5 % from its value after eight, at 7 and at 28 % over-provisioning. After a single
+# overwrite it is 0.7 % too low.
 _ROUNDS = "2"
 _BAD_INPUT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a job gave. Times are in ns of virtual time.
+    """The results of a job. Times are in ns of virtual time.
 
     ``clients`` has, by client and command, counts, latencies and rates as the program names them.
     """
@@ -105,7 +106,7 @@ def _intervals(stdout: str) -> list[tuple[MediaInterval, ...]]:
 
 
 def _stdout(done: proc.Completed) -> str:
-    """Return what the program printed; ConfigError and ToolFailed as for ``run``."""
+    """Return the program's output; raises ConfigError and ToolFailed as ``run`` does."""
     if done.ok:
         return done.stdout
     message, hint = native.complaint(PROGRAM, done)

@@ -1,4 +1,4 @@
-"""Holds the records of a campaign against each other: plan, host.json, run.json, result.json."""
+"""Compares the records of a campaign: plan.json, host.json, run.json, result.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOUND = ("path", "scheduler", "schedulers")
 _OWN = ("run", "attempt", "conventional", "schema_version")
 # Not the processors: the runner can be restricted to one NUMA node.
 _MANIFEST = ("kernel", "os")
-# Clocks of the campaign have seconds.
+# Times in the campaign's records are whole seconds.
 _SECONDS = 2.0
 
 
@@ -39,7 +39,7 @@ def problems(paths: CampaignPaths) -> list[str]:
         names = ("campaign", "study", "zonelab_version")
         lines += _fields("campaign.json", record, plan, names, source="plan.json has")
     except ZonelabError:
-        pass  # the overview reports it
+        pass  # the overview of the campaign reports it
     for host in plan.hosts:
         lines += [f"{host.host}: {line}" for line in _host(paths, host)]
     return lines
@@ -69,7 +69,7 @@ def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
 
 
 def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
-    """An attempt follows the one before, which stays."""
+    """Check that no attempt of a run is missing before a later one."""
     attempts: dict[str, set[str]] = {}
     for folder in rundir.completed(paths.runs(host.host)):
         try:
@@ -85,7 +85,7 @@ def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
 
 
 def _kinds(where: str, inspection: Inspection) -> Iterator[str]:
-    """The kind of a device follows from its name and model."""
+    """Check the kind of each device, which follows from its name and model."""
     conventional = [inspection.conventional] if inspection.conventional else []
     for device in (*inspection.devices, *conventional):
         yield from _kind(where, device)
@@ -106,7 +106,7 @@ def of_plan(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
     yield from differences(
         "run.json", replace(spec, **own), planned, source="plan.json has", without=_FOUND
     )
-    # The scheduler of the run is planned; the scheduler of a device is what it had.
+    # The plan sets the run's scheduler. A device's record has the scheduler before the run.
     yield from _fields("run.json", spec, planned, ["scheduler"], source="plan.json has")
     if spec.conventional is not None:
         yield from differences(
@@ -171,7 +171,7 @@ def _phases(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
 
 
 def _times(result: Result) -> Iterator[str]:
-    """Times of the clock agree with the duration, which comes from another clock."""
+    """Check that start and finish agree with the duration, which comes from another clock."""
     if any(issue.code == "clock-jump" for issue in result.issues):
         return
     try:
@@ -220,7 +220,7 @@ def _utilisation(spec: RunSpec, result: Result) -> Iterator[str]:
 
 
 def _manifest(result: Result, spec: RunSpec, inspection: Inspection) -> Iterator[str]:
-    """The host of the run is the host of the plan, with the same devices."""
+    """Check that the run's host is the planned one, with the same devices."""
     host = result.manifest.get("host")
     if not isinstance(host, Mapping):
         return

@@ -1,7 +1,7 @@
 """Recomputes the series and histograms of a phase from raw files, for ``zonelab verify``.
 
-Times in series count from the start of the run, which no raw file has. So a series must agree with
-its raw file up to one shift of all times.
+Times in series count from the start of the run, which no raw file contains. So a series must agree
+with its raw file except for a constant shift of its times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.verify.separate import check
 from harness.workloads import program_of
 from harness.workloads.load_program import Rows
 
-# Series have milliseconds, so each time has a rounding error on either side.
+# Series have milliseconds, so both times of a difference have a rounding error.
 _ROUNDING = 0.0021
 
 
@@ -55,7 +55,7 @@ def series(
 ) -> Iterator[str]:
     """Return a line if a series differs from these rows in more than a shift of its times.
 
-    ``key``: the order in which the stored rows are compared; null is their own.
+    ``key`` sorts the stored rows before the comparison; null: they keep their order.
     """
     stored = packed.text(folder / path)
     if wanted is None:

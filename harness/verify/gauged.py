@@ -1,4 +1,4 @@
-"""Holds gauges against other counts of the same thing: barriers, a level's ledger, CPU time."""
+"""Compares gauges with other counts of the same: barriers, a level's ledger, CPU time."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def media_bytes(
     *,
     stopped: bool,
 ) -> Iterator[str]:
-    """The media bytes of a modelled drive only grow, and lie between the barriers around them.
+    """Check that a modelled drive's media bytes grow, and lie between the barriers around them.
 
-    A run that was ``stopped`` has no barrier behind its last writes.
+    A run that was ``stopped`` has no barrier after its last writes.
     """
     first, last = snapshots[0], snapshots[-1]
     for name in [column for column in table.rows[0] if column != "t"]:
@@ -97,7 +97,7 @@ def media_bytes(
 def _counters(
     folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant, result: Result
 ) -> Iterator[str]:
-    """A counter lies between the barriers around it, if no remount set it to zero there."""
+    """Check that counters lie between the barriers around them, except after a remount."""
     phases, snapshots = windows(folder, tenant), tenant.stored.snapshots
     first, last = snapshots[0], snapshots[-1]
     unbounded = result.status in (Status.ABORTED, Status.FAILED)
@@ -117,7 +117,7 @@ def _counters(
 
 
 def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant) -> Iterator[str]:
-    """Gauges that read the level's own ledger show its lines, in their order."""
+    """Check that gauges of the level's own ledger have values of its lines, in their order."""
     name = prefixed(tenant.name, level.own_ledger)
     opened = packed.opened(folder / "raw" / name) if level.own_ledger else None
     if opened is None:
@@ -137,7 +137,7 @@ def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: SampledTenan
 
 
 def _load(table: SeriesTable, phases: Sequence[PhaseWindow]) -> Iterator[str]:
-    """The programs of a phase used as much CPU time as its record has, or less in a part of it."""
+    """Check that the CPU time in a phase is at most its programs' recorded CPU time."""
     if not table.rows or _CPU[0] not in table.rows[0]:
         return
     known = table.known(_CPU)

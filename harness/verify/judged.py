@@ -23,7 +23,7 @@ from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
 from harness.verify import kernel_log
 
-# Codes whose inputs older runs do not store, as are the findings of the levels' checkers.
+# Codes whose inputs older runs do not store, such as the findings of the levels' checkers.
 OBSERVED = frozenset(
     {
         "kernel-log-missing",
@@ -34,12 +34,12 @@ OBSERVED = frozenset(
     }
 )
 
-# Older releases ran although another program wrote to a device. Today the claim refuses it.
+# Only older releases measured although another program wrote to a device.
 _OTHER_IO = "other-io"
 
 
 def load_observed(folder: Path) -> ObservedRun | None:
-    """Return what the runner observed; None for runs of before 2026-11-24."""
+    """Return what the runner observed; None for runs from before 2026-11-24."""
     path = folder / NAME
     if packed.find(path) is None:
         return None
@@ -49,9 +49,9 @@ def load_observed(folder: Path) -> ObservedRun | None:
 def differences(
     folder: Path, spec: RunSpec, result: Result, tenants: Sequence[JudgedTenant]
 ) -> Iterator[str]:
-    """Yield one line per issue that differs from the rules' own, and per wrong status.
+    """Yield one line per issue that differs from the rules' result, and per wrong status.
 
-    ``tenants`` is empty where the inputs of the rules are not stored.
+    ``tenants`` is empty if the inputs of the rules are not stored.
     """
     observed = load_observed(folder)
     issues = result.issues
@@ -62,7 +62,7 @@ def differences(
         issues = tuple(issue for issue in again if issue.code in checked)
         yield from _issues(spec, result.issues, issues, checked, worded=worded)
     elif observed is not None and observed.together is not None:
-        # Older runs have no inputs of single tenants.
+        # Older runs did not store the rules' inputs by tenant.
         again = judging.issues(_facts(folder, spec, (), observed), ())
         checked = frozenset(observed.rules) - {issue.code for issue in observed.findings}
         again = tuple(issue for issue in again if issue.code in checked)
@@ -84,7 +84,7 @@ def _facts(
     if observed is not None and observed.kernel_log_lines is None:
         log = None
     findings = observed.findings if observed is not None else ()
-    # Those of the tenants come first; a plain run has all of them from its only tenant.
+    # The tenants' issues come first; a plain run has only issues of its tenant.
     own = sum(len(tenant.observed.findings) for tenant in tenants)
     return RunFacts(
         spec=spec,
@@ -100,13 +100,13 @@ def _facts(
 
 
 def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:
-    """Return the issues of a run as a whole; those of a tenant have its phase or its name."""
+    """Return the issues of a run as a whole; a tenant's issue has its phase or its name."""
     names = tuple(f"{tenant.name}: " for tenant in spec.tenants)
     return tuple(one for one in issues if not one.phase and not one.message.startswith(names))
 
 
 def direct_io(manifest: Any) -> DirectIo | None:
-    """Return what the manifest of the level has about direct I/O."""
+    """Return the record about direct I/O in the level's manifest."""
     stored = manifest.get("direct_io") if isinstance(manifest, dict) else None
     if not isinstance(stored, dict) or "source" not in stored:
         return None
@@ -142,7 +142,7 @@ def _issues(
     *,
     worded: bool,
 ) -> Iterator[str]:
-    """Compare issues; their messages only if the same code worded them."""
+    """Compare issues; compare messages only if the same code wrote them."""
     names = tuple(f"{tenant.name}: " for tenant in spec.tenants)
     have = [issue for issue in stored if issue.code in checked]
     kept, given = (
@@ -206,7 +206,7 @@ def _status(
     issues: tuple[Issue, ...],
     observed: ObservedRun | None,
 ) -> Iterator[str]:
-    """The status follows from how the run ended and from its issues."""
+    """Check the status, which follows from how the run ended and from its issues."""
     wrong = [issue for issue in (*issues, *result.issues) if issue.severity is Severity.ERROR]
     ended = observed.ended if observed else _ended(folder, spec, result)
     wanted = Status.INVALID if ended is Status.OK and wrong else ended

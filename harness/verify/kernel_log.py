@@ -1,4 +1,4 @@
-"""Holds the stored kernel log against the run: times, mounts, and the names of its devices."""
+"""Compares the stored kernel log with the run: times, mounts, and names of devices."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def differences(log: str, level: Level | None, result: Result) -> Iterator[str]:
 
 
 def _devices(log: str, result: Result) -> Iterator[str]:
-    """The last line decides whose I/O errors count, so it names every device of the manifest.
+    """Check that the last line names every device of the manifest.
 
-    Older releases did not write it. Then every error counts.
+    The line decides for which devices I/O errors count. Older releases did not write it; then every
+    error counts.
     """
     named = kmsg.parse(log).devices
     if named is None:

@@ -1,6 +1,6 @@
 """Adds up recorded commands again and plays them again, for ``zonelab verify``.
 
-The drive's state goes on from run to run, so the runs of a device are played together, once.
+The drive keeps its state from run to run, so the runs of a device are played together, once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def notes(paths: CampaignPaths) -> list[str]:
 
 
 def _runs(folder: Path) -> dict[str, PlayedRun]:
-    """Return the runs below a folder that have a record; others report unreadable ones."""
+    """Return the runs below a folder with a record. Other checks report unreadable records."""
     found = {}
     for run in rundir.completed(folder):
         try:
@@ -97,7 +97,7 @@ def _sums(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
 
 
 def _again(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
-    """Play the longest history first; it holds the others of its device."""
+    """Play the longest history of a device first, because it contains the others."""
     done: set[str] = set()
     for name, run in sorted(runs.items(), key=lambda item: -len(item[1].record.earlier)):
         if name in done or run.record.problem:
@@ -112,7 +112,7 @@ def _again(runs: Mapping[str, PlayedRun]) -> Iterator[str]:
             with unpacked([runs[one].file for one in history]) as files:
                 played = zonemodel.play_writes(run.model.parameters, files)
         except HostError:
-            return  # a note
+            return  # ``notes`` reports it
         except ZonelabError as error:
             yield f"{name}: {error.message}"
             continue

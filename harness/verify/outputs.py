@@ -1,4 +1,4 @@
-"""Holds each phase's raw output against itself: the same number stands in it more than once."""
+"""Compares numbers that occur more than once in the raw output of a phase."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.store.spec import Scalar
 from harness.tools import rocksdb_log
 from harness.workloads import program_of
 
-# Options that RocksDB prints as they are given. It corrects some others, such as triggers.
+# Options that RocksDB prints as given. It adjusts some others, such as triggers.
 _OPTIONS = frozenset(
     {
         "write_buffer_size",
@@ -36,7 +36,7 @@ def differences(folder: Path, facts: PhaseFacts, seed: int) -> Iterator[str]:
 
 
 def _options(folder: Path, facts: PhaseFacts) -> Iterator[str]:
-    """RocksDB prints the options that it really uses."""
+    """Compare the options with those that RocksDB prints, which it really uses."""
     file = folder / "raw" / f"{facts.spec.name}.LOG"
     if facts.lsm is None:
         return

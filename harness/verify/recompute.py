@@ -49,7 +49,7 @@ def problems(paths: CampaignPaths) -> list[str]:
 
 
 def of_run(folder: Path) -> list[str]:
-    """Return the problems of one run; none if its records are unreadable (others report that).
+    """Return the problems of one run. Other checks report unreadable records.
 
     A damaged file ends the checks that read it. Without the counters of a tenant no check is left.
     """
@@ -121,7 +121,7 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
 
 def _of_measured(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     observed = judged.load_observed(folder)
-    if observed is not None and not observed.rules:  # the runner could not judge its files either
+    if observed is not None and not observed.rules:  # the runner could not read the files either
         yield from judged.differences(folder, spec, result, [])
         return
     found: dict[str, RecomputedNumbers] = {}
@@ -191,7 +191,7 @@ def _metrics(
 
 
 def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Leave out what the phases of a tenant count for all tenants of a namespace."""
+    """Leave out metrics of a tenant's phases that count all tenants of a namespace."""
     return {
         key: metric
         for key, metric in metrics.items()
@@ -264,7 +264,7 @@ def _judged(
     observed: ObservedRun | None,
     found: Mapping[str, RecomputedNumbers],
 ) -> list[JudgedTenant]:
-    """Return the tenants as the rules judge them; [] where their inputs are not stored."""
+    """Return the tenants as the rules judge them; [] if the inputs are not stored."""
     if any(name not in LEVELS for name in spec.levels):
         return []
     all_, manifest = tenants_of(spec), result.manifest.get("level") or {}

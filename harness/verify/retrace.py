@@ -21,7 +21,7 @@ from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
 from harness.verify import derived
 
-# Fields that come from answers; the others describe the tracing process.
+# Fields that come from bpftrace's answers; the others describe the tracing process.
 _NUMBERS = ("commands", "finishes", "pad", "pad_held")
 
 
@@ -113,7 +113,7 @@ def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
 
 
 def _taken(answers: Answers, histories: Mapping[str, History]) -> TraceTotals:
-    """Hand the transitions of new answers to the namespaces."""
+    """Add the transitions of new answers to the histories of the namespaces."""
     totals = answers.totals()
     for name, history in histories.items():
         own = tuple(item for item in totals.transitions if item.device == name)

@@ -1,7 +1,7 @@
-"""Holds the sampled series against the barriers of the ledger, for ``zonelab verify``.
+"""Compares the sampled series with the barriers of the ledger, for ``zonelab verify``.
 
-A sample lies between the barriers around it: counters only grow. So every value of
-``series/diskstats.csv`` is bound to two entries of the ledger, those of a tenant to its own ledger.
+Counters only grow, so a sample lies between the values at the barriers before and after it. So the
+ledger bounds every value of ``series/diskstats.csv``; a tenant's ledger bounds its values.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
 
 DISKSTATS = "series/diskstats.csv"
-# Other series are sampled at the times of diskstats, some of them: of a tenant, and of the run.
+# Other series are sampled at some of the times of diskstats: those of a tenant, and of the run.
 OTHERS, SHARED = ("level", "zones"), ("system", "media")
-# A sample is taken each second, on modelled drives each 8 s at most. The machine can be busy for
+# A sample is taken every second; on modelled drives, at least every 8 s. A busy machine can take
 # longer.
 _LONGEST_GAP = 10.0
-# Times in series have milliseconds. A sample at the very edge of a phase belongs to either side.
+# Times in series are rounded to milliseconds, so a sample at the edge of a phase can belong to
+# either side.
 EDGE = 0.05
-# Columns that only grow, and what the barrier calls them.
+# Columns that only grow, and their names in a barrier.
 _BYTES = {"read_bytes": "read", "write_bytes": "written"}
 _COUNTS = {"read_bytes": "reads", "write_bytes": "writes"}
 
@@ -48,7 +49,7 @@ class SeriesTable:
     rows: tuple[Mapping[str, str], ...]
 
     def numbers(self, column: str) -> list[int]:
-        """Return a column; ValueError if a value is no integer."""
+        """Return a column; ValueError if a value is not an integer."""
         return [int(row[column]) for row in self.rows]
 
     def known(self, columns: Sequence[str]) -> SeriesTable:
@@ -84,8 +85,8 @@ def read(folder: Path, name: str) -> SeriesTable | None:
 class PhaseWindow:
     """A phase on the time axis of the run, between the barriers before and after it.
 
-    ``ready`` is what the counters reach at most before the phase begins. A level of a tenant can
-    write while others fill, and its program opens the database before the common start.
+    ``ready``: the largest counters possible before the phase begins. A tenant's level can write
+    while others fill, and its program opens the database before the common start.
     """
 
     name: str
@@ -163,7 +164,7 @@ def differences(
 
 
 def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
-    """Yield one line per series that is not what a barrier found in it."""
+    """Yield one line per series that differs from the mark that a barrier recorded of it."""
     found: dict[str, set[SeriesMark]] = defaultdict(set)
     for tenant in tenants:
         for snapshot in tenant.stored.snapshots:
@@ -242,7 +243,7 @@ def _device(
         for t, value in zip(disks.times, values, strict=True):
             low, high = between(t, phases, first, last)
             floor, ceiling = (getattr(one.counters, barrier)[device] for one in (low, high))
-            # A run that was stopped has no barrier behind its last writes.
+            # A run that was stopped has no barrier after its last writes.
             unbounded = stopped and high is last
             if value < floor or (value > ceiling and not unbounded):
                 yield f"{name}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
@@ -268,7 +269,7 @@ def between(
 
 
 def _requests(disks: SeriesTable, device: str, column: str, largest: int) -> Iterator[str]:
-    """A request carries a limited number of bytes, so bytes need requests."""
+    """Check that there were enough requests for the bytes: their size is limited."""
     sizes = disks.numbers(f"{device}.{column}")
     counts = disks.numbers(f"{device}.{_COUNTS[column]}")
     flying = disks.numbers(f"{device}.in_flight")
@@ -288,7 +289,7 @@ def _requests(disks: SeriesTable, device: str, column: str, largest: int) -> Ite
 
 
 def _limits(result: Result, device: str) -> tuple[int, int]:
-    """Return the block size of a device, and the largest request; 0 where it is unknown."""
+    """Return a device's block size and its largest request; 0 if it is unknown."""
     for record in _devices(result.manifest.get("host")):
         for name, queue in (record.get("queue") or {}).items():
             if name == device:
@@ -303,7 +304,7 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:
-    """Every series is sampled at times of the first one, and the first time with it."""
+    """Check that a series is sampled only at times of diskstats, and at the first of them."""
     table = read(folder, file)
     if table is None:
         return
@@ -317,11 +318,11 @@ def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) ->
     if any(late <= early for early, late in pairwise(table.times)):
         yield f"{file}: its times do not grow"
     elif gap is not None:
-        yield from (f"{file}: {text}" for text in _holes(table, disks, gap))
+        yield from (f"{file}: {text}" for text in _gaps(table, disks, gap))
 
 
-def _holes(table: SeriesTable, disks: SeriesTable, gap: float) -> Iterator[str]:
-    """A sample that is due is taken with the next one of diskstats."""
+def _gaps(table: SeriesTable, disks: SeriesTable, gap: float) -> Iterator[str]:
+    """Find gaps: a sample that is due is taken at the next time of diskstats."""
     for early, late in pairwise([*table.times, float("inf")]):
         due = [t for t in disks.times if early + gap + EDGE <= t < late - EDGE]
         if due:

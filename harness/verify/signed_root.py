@@ -26,7 +26,7 @@ class SignedRoot:
 def check(paths: CampaignPaths, signers: Path | None) -> SignedRoot:
     """Check the record of a bundle, and its signature if there is one.
 
-    ``signers`` is a file of allowed signers; null: any key is good, and only the key is named.
+    ``signers`` is a file of allowed signers; null: any key is accepted, and the result names it.
     """
     root = root_hash(paths)
     problems = _record(paths.root / bundle.RECORD, root)

@@ -66,7 +66,7 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
     facts: list[PhaseFacts] = []
     for phase in own:
         if phase.role is PhaseRole.MEASURED and tenant.name:
-            # The window has a barrier of its own, after all tenants are filled.
+            # The common window has its own barrier, after all tenants are filled.
             snapshots[-1] = read_barrier(raw, prefixed(tenant.name, "start"))[0]
         after, report = read_barrier(raw, phase.name)
         counted = zone_reports.count(report, skip=skip) if report else None
@@ -85,7 +85,7 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
 
 
 def read_media(folder: Path) -> MediaRecord | None:
-    """Return what a modelled drive did behind a run; null: it has none.
+    """Return the record of a run's modelled conventional drive; null: it has none.
 
     Raises:
         ConfigError: the record is damaged.
@@ -122,7 +122,7 @@ def read_phase(
         lsm = _log(raw, spec)
         parsed = program_of(spec).parse(spec, *_texts(raw, spec))
     except (ToolFailed, ConfigError) as failure:
-        # As in the runner: no number comes from this output.
+        # As in the runner, no number is taken from this output.
         error, code = str(failure), failure.code
     return PhaseFacts(
         spec=spec,

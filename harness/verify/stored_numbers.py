@@ -15,13 +15,13 @@ from harness.store.result import Metric, Result, Status, Utilisation
 from harness.store.spec import TenantSpec
 from harness.verify.stored import StoredTenant
 
-# Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
+# Runs from before 2026-11-22 lack these metrics, but have the files to compute them.
 NEWER_THAN_SOME_RUNS = frozenset(
     {*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate", "merged_share"}
 )
-# Runs of before 2026-11-24 lack the inputs of these metrics of a tenant.
+# Runs from before 2026-11-24 lack the inputs of these metrics of a tenant.
 OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
-# The memory of the runner at its end, which no file holds.
+# The runner's peak memory, which is in no raw file.
 _UNCHECKED = frozenset({"run.harness_memory_peak"})
 
 
@@ -50,7 +50,7 @@ def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterat
 
 
 def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
-    """V and A are measured at the barrier after the last fill phase."""
+    """Compare V and A, which are measured at the barrier after the last fill phase."""
     filled = stored.filled
     live = filled.counters.cold_bytes + filled.counters.database_bytes
     allocated = sum(filled.allocated) if filled.allocated is not None else None
@@ -72,7 +72,8 @@ def own_counts(
 ) -> Iterator[str]:
     """Compare a level's own counts at the last barrier with its own ledger.
 
-    The level counts on after this barrier if a run ends in a phase, as when its drive goes away.
+    If a run ends in a phase, for example because its drive goes away, the level counts on after
+    this barrier.
     """
     usage = measured.snapshots[-1].usage
     stored = usage.own

@@ -1,4 +1,4 @@
-"""What only runs with tenants store, computed again: devices, utilisation, use of zones."""
+"""Checks values that only runs with tenants store: devices, utilisation, use of zones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.verify.stored import StoredTenant
 WINDOW = "raw/tenants.json"
 # Times in files have microseconds.
 _ROUNDING = 3e-6
-_SECONDS = 1e-3  # of a sum of many such times
+_SECONDS = 1e-3  # error of a sum of many such times
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class MeasuredTenant:
 
     @property
     def facts(self) -> PhaseFacts | None:
-        """Its measured phase; null if that was not concluded."""
+        """Its measured phase; null without a barrier after it."""
         facts = self.stored.facts if self.stored else ()
         return next((one for one in facts if one.measured), None)
 
@@ -92,7 +92,7 @@ def differences(
 
 
 def _devices(spec: TenantSpec, own: ObservedTenant) -> Iterator[str]:
-    """A slice has the place of the plan; a whole device is the one of run.json."""
+    """Check that a slice is at the planned place, and a whole device is run.json's."""
     size = spec.conventional.count if spec.conventional else None
     if size is not None and own.conventional is not None and own.conventional.size != size:
         yield f"conventional.size: has {own.conventional.size}, run.json has {size}"
@@ -109,7 +109,7 @@ def _utilisation(
     spec: TenantSpec,
     tenants: Sequence[MeasuredTenant],
 ) -> Utilisation | None:
-    """Return V and A behind the fill of all tenants; null where others own the file system."""
+    """Return V and A after all tenants are filled; null if another owns the file system."""
     if spec.cold is None:
         return None
     filled, capacity = stored.filled, own.device.capacity
@@ -139,7 +139,7 @@ def _utilisation(
 def _ends(
     folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
 ) -> Iterator[str]:
-    """Compare how the tenants ended with their processes and with the common time."""
+    """Compare the recorded ends of tenants with their processes and with the common window."""
     known, together = observed.tenants or {}, observed.together or TenantFacts()
     stopped = {name for name, own in known.items() if own.stopped}
     if stopped and not together.died:

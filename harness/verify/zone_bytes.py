@@ -1,7 +1,7 @@
-"""Holds ``series/diskstats.csv`` against the zones: bytes in zones were written by someone.
+"""Compares ``series/diskstats.csv`` with the zones: bytes in zones must have been written.
 
-Bytes written = bytes in zones + bytes in zones that were reset - bytes that a finish gave up. Three
-independent sources agree in this: the kernel's counters, zone reports, and the trace of commands.
+Bytes written = bytes in zones + bytes in zones that were reset - bytes that a finish gave up. This
+relation joins three independent sources: the kernel's counters, zone reports, and the trace.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
 _TENTHS = range(0, 100, 10)
-# Commands and samples have times of two clocks.
+# Seconds of tolerance, because commands and samples have times of two clocks.
 _SKEW = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneEvent:
-    """A reset or finish: bytes that it took out of the zones (negative: that it filled in)."""
+    """A reset or finish: bytes that it removed from zones (negative: that it filled in)."""
 
     t: float
     taken: int
@@ -88,7 +88,7 @@ def _differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iter
 
 
 def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
-    """Return resets and finishes in their order; null where they were not all traced."""
+    """Return resets and finishes in their order; null if some were not traced."""
     table = read(folder, tracer.TIMELINE)
     if table is None:
         return None
@@ -107,15 +107,15 @@ def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
 
 
 def _is_inside(zone: str, place: TenantZones) -> bool:
-    """Whether a command is for a zone of this place, or for all zones."""
+    """Whether a command concerns one of these zones, or all zones."""
     return not zone or place.first <= int(zone) < place.first + place.count
 
 
 def _is_exact(name: str, stored: StoredTenant, events: Sequence[ZoneEvent], last_t: float) -> bool:
     """Whether the relation holds to the byte from the first barrier to the last.
 
-    It does not hold on levels that write beside the block layer. Zones that are reset while the
-    level goes down count for no barrier.
+    It does not hold if a level sends writes directly to the driver. Resets while the level goes
+    down come after the last barrier, so they may or may not be included.
     """
     first, last = stored.snapshots[0], stored.snapshots[-1]
     if first.allocated is None or last.allocated is None:
@@ -145,7 +145,7 @@ def _compared(
         low, high = (
             base + bytes_ + part for bytes_, part in zip(_inside(row, capacity), taken, strict=True)
         )
-        # Zones are read after diskstats, and before the next sample of these.
+        # Zones are read after diskstats, and before the next sample of diskstats.
         if low > after[t][1] or high < after[t][0]:
             yield (
                 f"{DISKSTATS}: {column}: has {after[t][0]} at {t:.3f} s, "

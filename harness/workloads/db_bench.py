@@ -45,8 +45,8 @@ Benchmark = Literal[
 # The first three begin with an empty database; with --use_existing_db db_bench skips them.
 FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
 _FRESH_ONLY = FRESH | {"filluniquerandomdeterministic"}
-# Benchmarks that write, and their file bytes (WAL, flush, compaction) per user byte. Measured with
-# db_bench 7.8 on tmpfs at the default study's sizes, rounded up: fillseq moves files without
+# Benchmarks that write, and their file bytes (WAL, flush, compaction) per user byte, measured with
+# db_bench 7.8 on tmpfs at the default study's sizes and rounded up. fillseq moves files without
 # rewriting them.
 WRITE_AMPLIFICATION = {
     "fillseq": 2.0,
@@ -61,13 +61,13 @@ DISTINCT_AFTER_FILLRANDOM = 1 - 1 / math.e
 # Runs after every benchmark and prints RocksDB's tree. It costs nothing during the measurement.
 _TREE = "stats"
 
-# Operations between two lines on stderr where a drive is slowed.
+# Operations between two lines on stderr if a drive is slowed down.
 _FEW = 16
 
-# The flag that prints RocksDB's tickers and histograms. Output without the following is damaged.
+# The flag that prints RocksDB's tickers and histograms. Output that lacks one of these is damaged.
 STATISTICS = "statistics"
 TABLE_OPEN = "rocksdb.table.open.io.micros"
-# Bytes read from table files, by compactions too: of the last level, and of all others.
+# Bytes read from table files, also by compactions: of the last level, and of all others.
 READ_TICKERS = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
 TICKERS = (
     "rocksdb.wal.bytes",
@@ -105,8 +105,8 @@ class DbBenchReport:
     def flags(self) -> dict[str, Scalar]:
         """The flags that turn the report on.
 
-        With an interval in seconds, db_bench looks at the clock every 1,000 operations only. A
-        slowed drive does few in a second, and its stalls would not show.
+        With an interval in seconds, db_bench reads the clock only every 1,000 operations. A drive
+        that is slowed down does few in a second, so stalls would not show.
         """
         if self.on_stderr:
             slowed = any(device.dilation > 1 for device in self.up.devices)
@@ -123,7 +123,7 @@ class DbBenchReport:
         return db_bench.stats_intervals(text) if self.on_stderr else db_bench.intervals(text)
 
     def rows(self, text: str) -> Rows:
-        """Return the same as rows of a series."""
+        """Return the intervals as rows of a series."""
         return [(float(second), str(count)) for second, count in self.intervals(text)]
 
 
@@ -172,7 +172,7 @@ class DbBench(LoadProgram):
         return [(float(second), str(count)) for second, count in points]
 
     def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:
-        """Hold the output and the report against themselves and each other."""
+        """Compare numbers within the output and the report, and between them."""
         name = phase.spec.name
         lines = db_bench_contradictions.of_output(phase, seed)
         yield from (f"raw/{name}.stdout: {line}" for line in lines)
@@ -239,7 +239,7 @@ class DbBench(LoadProgram):
         )
 
     def check(self, phases: Sequence[PlannedPhase]) -> None:
-        """Measured phases use the database that the fills left."""
+        """Refuse measured phases that would not use the database of the fills."""
         if any(phase.work in FRESH for phase in phases if phase.role is PhaseRole.MEASURED):
             raise ConfigError("a measured phase must not start with an empty database")
 
@@ -279,7 +279,7 @@ def _check_readseq(phases: Sequence[PlannedPhase], name: str, operations: int, k
     """Refuse a readseq that is longer than the database: it ends at the last entry."""
     fills = [phase.work for phase in phases if phase.work in FRESH]
     share = DISTINCT_AFTER_FILLRANDOM if fills[-1:] == ["fillrandom"] else 1.0
-    # Allow for 1 % less: the number of distinct random keys varies by far less than that.
+    # Allows 1 % less keys; the number of distinct random keys varies by far less.
     sure = int(keys * share * (0.99 if share < 1 else 1.0))
     if operations > sure:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Holds the output of db_bench against itself: the same number stands in it more than once."""
+"""Compares numbers that occur more than once in the output of db_bench."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _summary(summary: BenchmarkSummary, phase: EndedPhase) -> Iterator[str]:
 
 
 def of_report(raw: Path, rows: Rows, phase: EndedPhase) -> Iterator[str]:
-    """All seconds together have at most the operations of the phase, and reach to its end."""
+    """Check that the report has at most the phase's operations, and reaches its end."""
     summary = phase.parsed.summary if phase.parsed else None
     if summary is None:
         return

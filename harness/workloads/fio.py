@@ -32,7 +32,7 @@ from harness.workloads.planning import BareWork, refuse_flags
 
 @dataclass(frozen=True, slots=True)
 class FioSummary:
-    """What a phase did, in all directions; ``seconds`` are of its slowest job."""
+    """Operations of a phase in all directions; ``seconds`` are those of its slowest job."""
 
     operations: int
     seconds: float
@@ -40,7 +40,7 @@ class FioSummary:
 
 
 class _NoReport(FileReport):
-    """fio reports at its end only."""
+    """A report without rows: fio reports only at its end."""
 
     @property
     def flags(self) -> dict[str, Scalar]:
@@ -93,7 +93,7 @@ class FioProgram(LoadProgram):
         return 0
 
     def flag(self, name: str, value: Scalar) -> str:
-        """Return the argument that sets an option, also of one of several jobs."""
+        """Return the argument that sets an option, of all jobs or of one."""
         return fio.flag(name.rpartition(".")[2], value)
 
     def given(self, argv: Sequence[str]) -> dict[str, str]:
@@ -137,7 +137,7 @@ class FioProgram(LoadProgram):
         if signal is not None:
             return "fio-killed"
         if not any(line.startswith("{") for line in output.splitlines()):
-            return "fio-refused"  # it prints its output once jobs began: an option is wrong
+            return "fio-refused"  # without output no job began: an option is wrong
         return "no-space" if os.strerror(errno.ENOSPC) in output else "fio-error"
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
@@ -176,7 +176,7 @@ class FioProgram(LoadProgram):
         return fio_phases.plan(work, device)
 
     def ordered(self, phases: Sequence[PhaseSpec], seed: int) -> tuple[PhaseSpec, ...]:
-        """Return the phases in random order; each stays behind those that prepare it."""
+        """Return the phases in random order; each follows the phases that prepare it."""
         # A seeded generator, so that the same study always gives the same plan.
         generator = random.Random(f"{seed}/phases")  # noqa: S311
         units = list(_units(phases))
@@ -191,7 +191,7 @@ class FioProgram(LoadProgram):
 def _units(
     phases: Sequence[PhaseSpec],
 ) -> Iterator[tuple[list[PhaseSpec], list[list[PhaseSpec]]]]:
-    """Yield phases that prepare, each time with the points behind them, and these with ramps."""
+    """Yield groups that stay together: preparing phases, the points after them, and ramps."""
     prepared: list[PhaseSpec] = []
     points: list[list[PhaseSpec]] = []
     ramp: list[PhaseSpec] = []
@@ -214,7 +214,7 @@ def _histograms(jobs: Sequence[FioJob]) -> dict[str, Histogram]:
     """Return the histogram of each direction, from submission to completion.
 
     Raises:
-        ToolFailed: fio did not keep one: the completion alone is another latency.
+        ToolFailed: fio did not keep one; a latency of completion only is not comparable.
     """
     found = {}
     for way in ("read", "write"):

@@ -1,7 +1,7 @@
-"""fio's options of jobs of the model's job language: each client is a section of one fio.
+"""fio's options for jobs of the model's job language: each client is a section of one fio.
 
-Zone n of a job is zone n + 1 of the device, and byte 0 of its conventional namespace the first of
-the region: labels lie before.
+The label comes first, so zone n of a job is zone n + 1 of the device. Byte 0 of a job's
+conventional namespace is the first byte of the region.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sections(
 
 
 def end_of_zones(job: DriveJob, device: Device) -> int:
-    """Return the first zone of the device behind those of a job.
+    """Return the first zone of the device after a job's zones.
 
     Raises:
         ConfigError: the device has fewer zones.
@@ -114,7 +114,7 @@ def _limits(client: JobClient, *, loops: bool) -> dict[str, Scalar]:
 
 
 def _zones(job: DriveJob, client: JobClient, device: Device) -> dict[str, Scalar]:
-    """Return a client's zones; one that writes has a clone for each zone that it keeps active."""
+    """Return a client's zones; a writing client has a clone for each zone that it keeps active."""
     size, capacity = device.zone_size or 0, device.zone_capacity or 0
     first, end = client.zones or (0, (device.zones or 0) - LABEL_ZONES)
     clones = _active(client, end - first) if client.writes else 1
@@ -158,7 +158,7 @@ def _part(job: DriveJob, client: JobClient, region: int) -> dict[str, Scalar]:
 
 
 def _rates(client: JobClient, clones: int) -> dict[str, Scalar]:
-    """Return the rate of each clone; of a mix, fio takes one rate for each direction."""
+    """Return the rate of each clone; for a mix, fio takes a rate for each direction."""
     found: dict[str, Scalar] = {}
     for name, rate in (("rate", client.rate), ("rate_iops", client.rate_iops)):
         if rate:

@@ -1,4 +1,4 @@
-"""Jobs of the model's job language (configs/jobs), as far as fio plays them.
+"""Jobs of the model's job language (configs/jobs), the part that fio can play.
 
 Times are in seconds, rates per second.
 """
@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from harness.workloads.planning import Bounds, SizeQuantity
 
-# fio's first second has the start of its jobs in it.
+# Seconds; fio starts its jobs in the first one.
 SHORTEST_RAMP = 2
 # Zone 0, or the first MiB of a conventional device, holds the label of the run.
 LABEL_ZONES = 1
 LABEL_BYTES = 2**20
 ALL = 100  # percent
-# Begins the names of phases that are jobs.
+# Prefix of the names of phases that are jobs.
 JOB = "job-"
 
 
@@ -68,7 +68,7 @@ class JobClient:
 
     @property
     def most_bytes(self) -> int | None:
-        """Bytes that it moves at most; null: only the drive limits it."""
+        """The most bytes that it moves; null: only the drive limits it."""
         rate = self.rate or (self.rate_iops or 0) * self.size
         timed = [rate * self.seconds] if rate and self.seconds else []
         return min([*timed, *([self.bytes] if self.bytes else [])], default=None)
@@ -94,5 +94,5 @@ class DriveJob:
 
     @property
     def writes_zones(self) -> bool:
-        """Whether a client writes to zones: a warm-up would use them up."""
+        """Whether a client writes to zones, which a warm-up would use up."""
         return self.zoned and any(client.writes for client in self.clients)

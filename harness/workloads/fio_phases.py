@@ -1,4 +1,4 @@
-"""The phases of a workload of fio on a device: options of each, and what it writes at most."""
+"""The phases of a workload of fio on a device: their options, and the most bytes they write."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.workloads.fio_sweeps import LARGEST_BLOCK, RAMP, Fio, Preparation, 
 from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 
 ZBD = "zbd"
-# Seconds of a command that waits for the one before, for the ETA only.
+# Seconds of a command that waits for the previous one; only for the ETA.
 _COMMAND = {DeviceKind.EMULATED: 150e-6, DeviceKind.HARDWARE: 30e-6, DeviceKind.MODELLED: 150e-6}
 
 
-# Options of steps that prepare others.
+# fio's options of preparing steps.
 _STEP: dict[str, Scalar] = {
     "ioengine": "psync",
     "direct": 1,
@@ -61,7 +61,7 @@ class Point:
 
 
 class _Layout(ABC):
-    """Where on a device jobs and preparing steps work."""
+    """The parts of a device on which jobs and preparing steps work."""
 
     def __init__(self, work: Fio, device: Device) -> None:
         self.work = work
@@ -96,7 +96,7 @@ class _Zones(_Layout):
         self._check(sweeps)
 
     def place(self, point: Point) -> dict[str, Scalar]:
-        """Return zones that hold all bytes: a full zone would make fio reset zones itself."""
+        """Return zones that hold all bytes; fio itself would reset zones after a full one."""
         zones = self._span(point.sweep)
         part, room = zones * self.size, zones * self.capacity
         return {
@@ -161,7 +161,7 @@ class _Zones(_Layout):
 
 
 class _Region(_Layout):
-    """Jobs share a region behind the label in equal parts."""
+    """Jobs share the region after the label in equal parts."""
 
     def __init__(self, work: Fio, device: Device) -> None:
         super().__init__(work, device)
@@ -189,7 +189,7 @@ class _Region(_Layout):
         return {"rw": "randwrite", "bs": 4096, **place, "io_size": self.size, "norandommap": 1}
 
     def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
-        """Yield a discard of the region, and what the job finds written in it."""
+        """Yield a discard of the region, and the writes that a job needs before it."""
         yield "discard", self.step("discard", 1)
         for state in job.prepare:
             step: Preparation = "fill" if state.conventional == "sequential" else "overwrite"
@@ -261,7 +261,7 @@ def _of_sweep(layout: _Layout, sweep: Sweep) -> Iterator[BarePhase]:
         if sweep.writes:
             yield from _steps(layout, sweep, point.name, most)
         if layout.work.ramp and not (sweep.zoned and sweep.writes):
-            # A phase of its own: fio's ramp_time leaves bytes out of its own count.
+            # The ramp is a separate phase, because with ramp_time fio does not count all bytes.
             yield _measured(layout, point, ramp=True)
         yield _measured(layout, point)
 
@@ -351,18 +351,18 @@ def _phase(
 
 
 def _bytes(phase: BarePhase) -> int:
-    """Return what a phase moves at most."""
+    """Return the most bytes that a phase moves."""
     options = phase.derived.flags
     return 0 if options.get("rw") == "trim" else wanted_bytes(options)
 
 
 def wanted_bytes(flags: Mapping[str, Scalar]) -> int:
-    """Return what a phase with these options moves, if its runtime suffices."""
+    """Return the bytes that a phase with these options moves, if its runtime suffices."""
     return sum(map(_wanted, fio.sections("", flags).values()))
 
 
 def _wanted(flags: Mapping[str, Scalar]) -> int:
-    """Return the bytes of a job; 0: time alone limits it."""
+    """Return the bytes of a job; 0: only time limits it."""
     if flags.get("time_based"):
         return 0
     return int(flags.get("numjobs", 1)) * int(flags.get("io_size", flags.get("size", 0)))
@@ -378,7 +378,7 @@ def _whole(size: int) -> int:
 
 
 def _short(size: int) -> str:
-    """Return a size as in names: 4k, 512, 2m."""
+    """Return a size as names contain it: 4k, 512, 2m."""
     for unit, factor in (("m", 2**20), ("k", 2**10)):
         if size % factor == 0:
             return f"{size // factor}{unit}"

@@ -1,4 +1,4 @@
-"""What a workload of fio measures: sweeps over options, as a file describes them."""
+"""The measurements of a workload of fio: sweeps over options, as its file describes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.quantities import format_size
 from harness.workloads.fio_jobs import SHORTEST_RAMP, DriveJob
 from harness.workloads.planning import Bounds, SizeQuantity
 
-# A command must be one command with every driver, or fio and the kernel count differently.
+# Largest command that no driver splits; otherwise fio's count and the kernel's would differ.
 LARGEST_BLOCK = 128 * 2**10
 _NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,30}$")
 
@@ -30,7 +30,7 @@ class Sweep:
 
     ``device`` is the kind of device. On zones, each of ``zones`` jobs works in zones of its own. On
     a conventional device, ``numjobs`` jobs share the region. ``rate`` limits each job, in bytes per
-    second. ``prepare`` runs before each phase that writes, and once before all that read.
+    second. ``prepare`` runs before each writing phase, and once before all reading phases.
     """
 
     name: str
@@ -105,10 +105,10 @@ class Fio:
     """Sweeps and jobs of fio over one device; each level runs those of its kind of device.
 
     A phase ends after ``bytes`` for each job, or after ``runtime`` seconds (0: no limit). Writes to
-    zones end earlier where the device has too few zones. ``ramp`` is the time in seconds that the
-    same job runs before, as a phase of its own. ``ioengine`` is for depths above 1; depth 1 uses
-    psync. ``region`` is the used part of a conventional device; 0, or too much: all of it.
-    ``jobs`` are names of files in configs/jobs, which the loader replaces by their content.
+    zones end earlier if the device has too few zones. ``ramp``: for so many seconds the same job
+    runs before, as a separate phase. ``ioengine`` is for depths above 1; depth 1 uses psync.
+    ``region`` is the used part of a conventional device; 0, or too much: all of it. ``jobs`` are
+    names of files in configs/jobs, which the loader replaces by their content.
     """
 
     ioengine: Literal["libaio", "io_uring"] = "libaio"

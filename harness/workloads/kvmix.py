@@ -1,4 +1,4 @@
-"""kvmix: mixes of operations, each kind measured (harness/native/kvmix)."""
+"""kvmix: mixes of operations, measured by kind (harness/native/kvmix)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Kvmix(NativeProgram):
     report_type: ClassVar[type[FileReport]] = KvmixReport
     field: ClassVar[str] = "operation_mix"
     work: ClassVar[Any] = OperationMix
-    # Recorded campaigns have the field's first name in their digests.
+    # Digests of recorded campaigns contain the field's original name.
     digest_field: ClassVar[str] = "mix"
     reserved: ClassVar[frozenset[str]] = frozenset(
         {
@@ -153,7 +153,7 @@ class Kvmix(NativeProgram):
         return kvmix.operations_in(line)
 
     def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:  # noqa: ARG002
-        """Hold the report against the summary."""
+        """Compare the report with the summary."""
         yield from kvmix_contradictions.of_report(raw, phase)
 
     def argv(
@@ -209,7 +209,7 @@ class Kvmix(NativeProgram):
         )
 
     def check(self, phases: Sequence[PlannedPhase]) -> None:
-        """Every phase knows which keys exist when it starts."""
+        """Refuse a phase for which the existing keys would be unknown."""
         for phase in phases:
             timed = phase.duration is not None
             if phase.role is PhaseRole.FILL and (timed or not phase.work.only_inserts):
@@ -230,7 +230,7 @@ class Kvmix(NativeProgram):
                 )
 
     def payload(self, work: Any, key_size: int, value_size: int) -> float:
-        """Return U of the average operation."""
+        """Return the user bytes (U) of the average operation."""
         return float(work.payload(key_size, value_size))
 
     def growth(self, work: Any) -> float:

@@ -1,4 +1,4 @@
-"""Holds the report of kvmix against its summary: both have every operation."""
+"""Compares the report of kvmix with its summary: both count every operation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INTERVAL = 1.0
 
 
 def of_report(raw: Path, phase: EndedPhase) -> Iterator[str]:
-    """The last interval of kvmix ends with its mix, so the report has every operation."""
+    """Check that the report has every operation: its last interval ends with the mix."""
     summary = phase.parsed.summary if phase.parsed else None
     if phase.parsed is None or summary is None:
         return

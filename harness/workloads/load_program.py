@@ -50,7 +50,7 @@ class ProgramSummary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BareCounts:
-    """What a program sent to a bare device by its own count, exactly; sizes in bytes."""
+    """Commands that a program sent to a bare device, by its own exact count; sizes in bytes."""
 
     written: int
     writes: int
@@ -65,11 +65,11 @@ class Parsed:
 
     ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
     ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
-    ``statistics`` are null unless requested, ``levels`` where ``stats`` printed nothing.
-    ``user_bytes`` is U where the program counts it itself. ``intended`` are histograms from the
-    intended start of operations (open loops only). ``wrong_reads`` counts reads that returned wrong
-    data; null where the program does not verify them. ``more`` are metrics of this program alone,
-    by their name after the phase's. ``counts`` are of programs that count their own commands.
+    ``statistics`` are null unless requested, ``levels`` if ``stats`` printed nothing.
+    ``user_bytes`` is U if the program counts it. ``intended`` are histograms from the intended
+    start of operations (open loops only). ``wrong_reads`` counts reads that returned wrong data;
+    null if the program does not verify them. ``more`` are metrics of this program only, by their
+    name without the phase. ``counts`` are set by programs that count their own commands.
     """
 
     summary: ProgramSummary | None
@@ -94,7 +94,7 @@ class Parsed:
 
 
 class EndedPhase(Protocol):
-    """A phase after its end: ``output`` is all that the program printed."""
+    """A phase after its end: ``output`` is everything that the program printed."""
 
     @property
     def spec(self) -> PhaseSpec: ...  # noqa: D102
@@ -148,12 +148,12 @@ class LoadProgram(ABC):
     name: ClassVar[str]  # PhaseSpec.program
     field: ClassVar[str]  # the field of a phase in a workload file that selects this program
     work: ClassVar[Any]  # type of that field: a Literal, or a frozen dataclass
-    digest_field: ClassVar[str] = ""  # name of the field in study digests, where it differs
+    digest_field: ClassVar[str] = ""  # name of the field in study digests, if it differs
     reserved: ClassVar[frozenset[str]]  # flags that zonelab sets: workloads must not
     packages: ClassVar[tuple[str, ...]] = ()  # distribution packages
     uses_database: ClassVar[bool] = True
-    # Programs without a database: the schema of their workload files, and the numbers of ``work``
-    # that a study can vary.
+    # For programs without a database: the schema of their workload files, and the numbers of
+    # ``work`` that a study can vary.
     file_schema: ClassVar[str] = ""
     factors: ClassVar[tuple[str, ...]] = ()
     start_gate: ClassVar[StartGate | None] = None  # how tenants start it together
@@ -165,9 +165,9 @@ class LoadProgram(ABC):
         """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
 
     def check_host(self) -> None:  # noqa: B027 - optional
-        """Refuse a host that cannot run the program (HostError), as far as an inspection can see.
+        """Refuse a host that cannot run the program (HostError), if this is known before a run.
 
-        By default an inspection sees nothing: playbooks install zonelab's own programs later.
+        By default nothing is checked, because playbooks install zonelab's own programs later.
         """
 
     @abstractmethod
@@ -196,7 +196,7 @@ class LoadProgram(ABC):
         """
 
     def failure(self, signal: int | None, output: str) -> str:  # noqa: ARG002
-        """Return the reason code of a phase that ended badly, from its signal and all it printed.
+        """Return the reason code of a failed phase, from its signal and its output.
 
         A phase that hung or ran too long has other codes.
         """
@@ -232,7 +232,7 @@ class LoadProgram(ABC):
         phase: EndedPhase,  # noqa: ARG002
         seed: int,  # noqa: ARG002
     ) -> Iterator[str]:
-        """Yield one line per number of the raw output that contradicts another one there.
+        """Yield one line per number in the raw output that contradicts another number in it.
 
         The lines begin with the file's name below the run's folder.
         """
@@ -242,11 +242,11 @@ class LoadProgram(ABC):
         """Refuse phases of a workload that do not fit together (ConfigError)."""
 
     def payload(self, work: Any, key_size: int, value_size: int) -> float:  # noqa: ARG002
-        """Return the average user bytes of an operation, for phases that count by free space."""
+        """Return an operation's mean user bytes, for phases whose length depends on free space."""
         return float(key_size + value_size)
 
     def growth(self, work: Any) -> float:  # noqa: ARG002
-        """Return the keys that an operation adds on average; below 0: it removes some."""
+        """Return the keys that an operation adds on average; negative if it removes keys."""
         return 0.0
 
     def derive(self, phases: Sequence[PlannedPhase], at: int, database: Database) -> DerivedPhase:
@@ -274,7 +274,7 @@ class LoadProgram(ABC):
         return tuple(phases)
 
     def with_rate(self, work: Any, rate: float) -> Any | None:  # noqa: ARG002
-        """Return the work as an open loop (operations per second); None: it has none."""
+        """Return the work as an open loop with this rate per second; None if there is none."""
         return None
 
 
@@ -306,7 +306,7 @@ def user_bytes(phase: PhaseSpec, parsed: Parsed | None) -> int | None:
 
 
 def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
-    """Return the phase's metrics by catalogue name; null where the output lacks them.
+    """Return the phase's metrics by catalogue name; null if the output lacks them.
 
     Latencies cover all operations of the phase; the run also stores a histogram per operation.
     """
@@ -314,7 +314,8 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
     seconds = summary.seconds if summary else None
     done = summary.operations if summary else None
     values: dict[str, int | float | None] = {
-        # db_bench cuts its own ops/sec to an integer; the quotient keeps slow phases exact.
+        # db_bench truncates ops/sec to an integer, which is inexact for slow phases; a quotient is
+        # exact.
         "throughput": done / seconds if done is not None and seconds else None,
         "seconds": seconds,
         "operations": done,
@@ -338,7 +339,7 @@ def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[st
 
 
 def text(path: Path) -> str:
-    """Return the first 4 MiB of a program's output; '' where there is none."""
+    """Return the first 4 MiB of a program's output; '' without output."""
     return packed.text(path, _OUTPUT_LIMIT)
 
 

@@ -38,7 +38,7 @@ ShareQuantity = Annotated[float, Quantity.SHARE]
 class PlannedPhase:
     """A phase as its workload file describes it; ``work`` is the value of the program's field.
 
-    ``operations`` is null where the time (``duration`` in seconds) limits the phase.
+    ``operations`` is null if the time (``duration`` in seconds) limits the phase.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class DerivedPhase:
-    """What the runner passes to the program for a phase."""
+    """The flags that the runner passes to the program for a phase, and their numbers."""
 
     benchmark: str
     flags: dict[str, Scalar]
@@ -85,7 +85,7 @@ class BarePhase:
     """A phase of a workload without a database, sized for a device.
 
     ``command_seconds`` is the time of all commands other than writes. ``synchronous_writes`` counts
-    the writes that wait for the one before. ``most_seconds`` is the program's own time limit.
+    the writes that wait for the previous one. ``most_seconds`` is the program's own time limit.
     ``stall_seconds`` is as in ``PhaseSpec``.
     """
 
@@ -125,7 +125,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class StartGate:
-    """How tenants start a program together: it waits for a file once its database is open.
+    """How tenants start together: with its database open, each program waits for a file.
 
     ``flag`` takes the file's path; the program prints ``ready`` on stderr while it waits.
     ``measured_flags`` are set for the measured phase of a tenant.
@@ -140,7 +140,7 @@ def flag_number(flags: Mapping[str, Scalar], name: str, default: float, *, least
     """Return a flag's value, or the default if the flag is not set.
 
     Raises:
-        ConfigError: the value is no number, or less than ``least``.
+        ConfigError: the value is not a number, or less than ``least``.
     """
     value = flags.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -18,29 +18,29 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What reached the devices in a phase, in bytes; ``read`` without what the level's GC moved."""
+    """Bytes that a phase wrote to devices and read from them, except the level's GC reads."""
 
     written: float | None = None
     read: float | None = None
 
 
 def written(wal: int | None, log: Log | None) -> int | None:
-    """Return L = Lw + Lf + Lc: without the small files (MANIFEST, OPTIONS and the like)."""
+    """Return L = Lw + Lf + Lc, which excludes small files such as MANIFEST and OPTIONS."""
     return total((wal, log.tables.flush, log.tables.compaction)) if log else None
 
 
 def metrics(
     phase: PhaseSpec, parsed: Parsed | None, log: Log | None, below: Below
 ) -> dict[str, MetricValue]:
-    """Return the values by catalogue name; null where anything they need is unknown.
+    """Return the values by catalogue name; null if anything that they need is unknown.
 
-    What comes from tickers and histograms is there with the flag ``statistics`` only.
+    Values from tickers and histograms need the flag ``statistics``.
 
     Args:
-        phase: what was asked for.
-        parsed: what db_bench printed, null where it could not be read.
-        log: RocksDB's LOG, null where the level does not show it.
-        below: H, and the reads.
+        phase: the phase as planned.
+        parsed: the program's output, null if it could not be read.
+        log: RocksDB's LOG, null if the level does not make it readable.
+        below: H, and the bytes read from devices.
     """
     values = _of_the_log(log)
     if parsed is not None and parsed.levels is not None:
@@ -99,9 +99,9 @@ def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, MetricValue]
 
 
 def _reads(finished: Parsed | None, device: float | None) -> dict[str, MetricValue]:
-    """Return what RocksDB asked its files for, and the share of it that no device was asked for.
+    """Return the bytes that RocksDB read from files, and the share that caches served.
 
-    Devices read whole blocks and ahead, so the share is a lower bound; it is never below 0.
+    Devices also read ahead and in whole blocks, so the share is a lower bound; it is at least 0.
     """
     parts = [_ticker(finished, name) for name in READ_TICKERS]
     asked = sum(part for part in parts if part is not None) if None not in parts else None

@@ -31,15 +31,15 @@ from harness.workloads.planning import (
 _NS_PER_US = 1000
 _P99 = 0.99
 
-# A first write must be one command with every driver.
+# Largest first write that no driver splits into several commands.
 _LARGEST_WRITE = 128 * 2**10
 _LARGEST_FILL = 16 * 2**20
-# The program prints each timed write as a number on one line, of which up to 4 MiB are read.
+# The program prints all timed writes as numbers on one line, of which up to 4 MiB are read.
 _MOST_WRITES = 300_000
 
-# A finish of a ZN540: seconds for an empty zone, and for each percent of the capacity written.
+# A finish of a ZN540: seconds for an empty zone, and the change for each percent written.
 _FINISH = (zn540.FINISH_AT_ZERO_MS / 1000, -zn540.FINISH_MS_PER_PERCENT / 1000)
-# The longest reset of a ZN540. Emulators change a flag.
+# Seconds of a ZN540's longest reset. An emulator's reset only changes a flag.
 _RESET = round(zn540.RESET_MS[-1][1], 1) / 1000
 _COMMAND = {
     DeviceKind.EMULATED: 1e-3,
@@ -114,7 +114,7 @@ class ZoneprobeReport(FileReport):
         return zoneprobe.SERIES
 
     def rows(self, csv: str) -> Rows:
-        """Return a row for each cycle; ToolFailed where it is no report."""
+        """Return a row for each cycle; ToolFailed if it is not a report."""
         return zoneprobe.cycles(csv)
 
 
@@ -230,12 +230,12 @@ class Zoneprobe(NativeProgram):
 
 
 def _word(occupancy: str | float) -> str:
-    """Return an occupancy as zoneprobe takes it: ``block``, ``6.25``, ``100``."""
+    """Return an occupancy as an argument of zoneprobe: ``block``, ``6.25``, ``100``."""
     return occupancy if isinstance(occupancy, str) else f"{occupancy:g}"
 
 
 def _occupied(occupancy: str | float, capacity: int, block: int) -> int:
-    """Return bytes in whole blocks; as ``Occupancy::Bytes`` of harness/native/zoneprobe."""
+    """Return bytes in whole blocks, like ``Occupancy::Bytes`` of harness/native/zoneprobe."""
     if isinstance(occupancy, str):
         return block if occupancy == "block" else capacity - block
     return int(occupancy / 100 * capacity) // block * block
@@ -270,7 +270,7 @@ def _check_device(probe: ZoneProbe, device: Device) -> None:
 def _metrics(one: Treatment) -> dict[str, float | None]:
     """Return the metrics of a treatment by catalogue name, in microseconds."""
     first = [cycle[0] for cycle in one.writes]
-    # In the second half of the writes after a reset, transients are over.
+    # In the second half of the writes after a reset, transient effects are over.
     later = [latency for cycle in one.writes for latency in cycle[(len(cycle) + 1) // 2 :]]
     found = _of("first_write_latency", first) | {"later_write_latency_p50": quantile(later, 0.5)}
     if one.resets:

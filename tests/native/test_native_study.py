@@ -140,6 +140,6 @@ def test_a_file_of_others_stays(
     place = campaign.contents / "zones-4m"
     place.write_text("not a drive")
     assert native_study.play(campaign, STUDY) == 3
-    assert "is no modelled drive; nothing was written" in capsys.readouterr().err
+    assert "is not a modelled drive; nothing was written" in capsys.readouterr().err
     assert place.read_text() == "not a drive"
     place.unlink()

@@ -311,9 +311,9 @@ def test_a_file_that_cannot_be_adopted_is_named(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "it is no JSON of fio"),
+        ("", "it is not JSON output of fio"),
         ("{}", "fio's output is damaged"),
-        ("[1]", "it is no JSON of fio"),
+        ("[1]", "it is not JSON output of fio"),
         ((CAPTURED / DEPTH_4).read_text()[:3000], "incomplete"),
     ],
 )

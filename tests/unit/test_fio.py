@@ -252,7 +252,7 @@ def test_sizes_are_read_as_fio_reads_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "4k-16k", "4k,8k", "k", "4x"])
 def test_other_texts_are_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         tool.size(text)
 
 

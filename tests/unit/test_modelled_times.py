@@ -597,8 +597,8 @@ def test_the_report_shows_what_is_taken_off_and_what_is_left(
     monkeypatch.setattr(rig_model, "load", lambda _: timed)
     assert main(["report", str(fast), "--output", str(tmp_path / "page")]) == 0
     text = (tmp_path / "page" / "index.html").read_text()
-    assert "zones-4m (k = 8): 2.50 µs are taken off each request" in text
-    assert "At 4 KiB and above at most 2.5 % is left." in text
+    assert "zones-4m (k = 8): 2.50 µs are subtracted from each request" in text
+    assert "At 4 KiB and above, at most 2.5 % remains." in text
     assert rig_model.overhead_left("zones-4m", 8, 20.0) == 2.5
     for other in (("zones-4m", 16, 20.0), ("zones-4m", 8, 21.0), ("zn540-1tb", 8, 20.0)):
         assert rig_model.overhead_left(*other) is None

@@ -388,7 +388,7 @@ def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
     [
         ("no-serial", "would be deleted"),
         ("wrong-serial", "would be deleted"),
-        ("busy", "opened exclusively"),
+        ("busy", "open exclusively"),
         ("filled", "not empty"),
         ("signature", "carries xfs"),
         ("conventional-data", "holds data that zonelab did not write"),

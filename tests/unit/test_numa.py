@@ -50,7 +50,7 @@ def test_one_node_is_no_choice(host: FakeHost, monkeypatch: pytest.MonkeyPatch) 
     nodes = host.root / "sys/devices/system/node"
     (nodes / "node1").rename(nodes / "gone")
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("bound"))
-    assert "one node" in numa.bind(host, host.device("nvme0n2"))
+    assert "only one NUMA node" in numa.bind(host, host.device("nvme0n2"))
 
 
 def test_the_kernels_lists() -> None:

@@ -209,7 +209,7 @@ def test_status_and_verify_count_the_parts_to_come(
     output = "".join(capsys.readouterr())
     assert "rig xfs: its part is not planned yet" in output
     assert main(["compare", str(campaign.root), "--metric", WRITTEN]) == 0
-    assert "not there yet: the part of rig xfs" in capsys.readouterr().out
+    assert "not measured yet: the part of rig xfs" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The answer as a picture: bytes per user byte over device writes, and by layer."""
+"""Figures of bytes per user byte, over device writes and by layer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def section(data: ReportData) -> Section | None:
 
 
 def plots_of(comparison: Comparison, groups: Sequence[Group]) -> list[Plot]:
-    """Draw the figures, on the page and for a paper; none for mixes and sweeps of fio."""
+    """Return the figures for the page or a paper; none for mixes and sweeps of fio."""
     if comparison.contrast == mix.FACTOR or has_points(comparison.runs):
         return []
     plots = [

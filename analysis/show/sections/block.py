@@ -22,7 +22,7 @@ from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 from harness.tables import tabulate
 
-ORDER = 16  # the answer of such a study
+ORDER = 16  # near the top: the main result of such a study
 ID, TITLE = "block", "Block level"
 METHOD = "block-level-guidelines"
 _ABOUT = (
@@ -39,7 +39,7 @@ class _Setting:
 
     @property
     def first(self) -> BlockPoint:
-        """A point that stands for all."""
+        """One of the points; their settings are equal."""
         return self.points[0]
 
     def mean(self, value: Callable[[BlockPoint], float | None]) -> float | None:
@@ -133,7 +133,7 @@ def _differences(comparison: Comparison) -> Iterator[Part]:
         for run in comparison.campaign.latest
         for issue in run.result.issues
     )
-    yield Heading("imported", "What the files differ in")
+    yield Heading("imported", "Differences between the files")
     yield Grid("imported", ("code", "what"), [*found], source="")
 
 
@@ -162,7 +162,7 @@ def _words(*texts: str) -> tuple[str, ...]:
 
 
 def _is_small(point: BlockPoint, points: Sequence[BlockPoint]) -> bool:
-    """Return whether a point has the smallest size of its device: depths are swept with it."""
+    """Return whether a point has its device's smallest size, with which depths are swept."""
     return point.bs == min(other.bs for other in points if other.row == point.row)
 
 

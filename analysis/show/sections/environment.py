@@ -18,16 +18,16 @@ def section(data: ReportData) -> Section:
     recorded = Grid("recorded", header, rows, folded=title, method="comparability")
     hosts = Grid("environment", *data.tables["environment"])
     drives = modelled.drives_of(data.comparison.pool.campaigns)
-    taken = [Paragraph(_taken_off(drive)) for drive in drives]
+    taken = [Paragraph(_overhead_sentence(drive)) for drive in drives]
     return Section("environment", "Environment", [hosts, *taken, recorded])
 
 
-def _taken_off(drive: RecordedDrive) -> str:
-    """Return the time that a drive's server takes off each request, and the error that stays."""
+def _overhead_sentence(drive: RecordedDrive) -> str:
+    """Return a sentence on the time that a drive's server subtracts, and the remaining error."""
     name = f"{drive.model} (k = {drive.dilation})"
     if not drive.overhead_us:
-        return f"{name}: the time of the machine's own path is in each request."
+        return f"{name}: each request includes the time of this machine's own path."
     of_model = numbers.human(drive.overhead_us / drive.dilation, "us")
-    text = f"{name}: {of_model} are taken off each request for the machine's own path."
+    text = f"{name}: {of_model} are subtracted from each request for the machine's own path."
     left = overhead_left(drive.model, drive.dilation, drive.overhead_us)
-    return text if left is None else f"{text} At 4 KiB and above at most {left:g} % is left."
+    return text if left is None else f"{text} At 4 KiB and above, at most {left:g} % remains."

@@ -46,7 +46,7 @@ _RUN_AXES = (
         "run.modelled_cost_share", "modelled: share of finishes and resets", "1", MetricKind.RATIO
     ),
 )
-# Of replays on a modelled drive.
+# Columns for replays on a modelled drive.
 _MODELLED_AXES = (
     Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", MetricKind.COUNT),
     Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", MetricKind.COUNT),
@@ -202,7 +202,7 @@ def _plots(
 def _modelled_plots(
     points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[FinishSetting]
 ) -> Iterator[Plot]:
-    """Draw the times of a modelled drive, where the runs have them."""
+    """Draw the times of a modelled drive, if the runs have them."""
     models = _models(runs)
     if not models:
         return
@@ -213,7 +213,7 @@ def _modelled_plots(
 
 
 def _models(runs: Sequence[RunRecord]) -> str:
-    """Return the modelled drives that gave times to replays, '' for none."""
+    """Return the modelled drives on which traces were replayed, '' for none."""
     replays = [run.result.manifest.get("replay") for run in runs]
     models = [replay.get("model") for replay in replays if isinstance(replay, Mapping)]
     return ", ".join(sorted({model["name"] for model in models if isinstance(model, Mapping)}))

@@ -1,4 +1,4 @@
-"""Several workloads at once: what each loses, whether sharing is fair, whose events coincide."""
+"""Several workloads at once: each one's loss, fairness, and coinciding events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class _RunUse(NamedTuple):
-    """What one tenant did in one shared run."""
+    """A tenant's bytes, finishes and resets in one shared run."""
 
     run: RunRecord
     tenant: TenantRun

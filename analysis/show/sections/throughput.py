@@ -10,7 +10,7 @@ ID, TITLE = "throughput", "Throughput"
 
 
 def section(data: ReportData) -> Section | None:
-    """Return one figure per phase; None without phases that have their own figure."""
+    """Return one figure per phase; None if there are no such phases."""
     if data.groups and not data.phases:
         return None
     plots = [

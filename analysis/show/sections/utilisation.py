@@ -11,7 +11,7 @@ _MOST = "run.max_utilisation"
 
 
 def section(data: ReportData) -> Section:
-    """Return the achieved utilisation, the maximum where it was measured, and the table."""
+    """Return the achieved utilisation, the maximum if it was measured, and the table."""
     if none := without_runs(ID, TITLE, data):
         return none
     comparison, groups = data.comparison, data.groups

@@ -1,1 +1,1 @@
-"""Tracing of commands to block devices: what each zone and each command went through."""
+"""Tracing of commands to block devices: counts of commands, and the history of each zone."""

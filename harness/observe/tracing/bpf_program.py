@@ -1,8 +1,8 @@
 """The bpftrace program that counts commands inside the kernel.
 
 It counts a command when its request completes, at ``block_rq_complete``. All it needs is in the
-request: the NVMe command, or the operation and the sector of another driver. When the driver gets
-a zone command, the program notes the time and the thread.
+request: the NVMe command, or the operation and the sector of another driver. When the driver gets a
+zone command, the program records the time and the thread.
 
 Reads are not traced: the kernel counts them, and a fast drive has too many.
 
@@ -46,7 +46,7 @@ class WatchedDevice:
     """A device whose commands are counted."""
 
     name: str  # kernel name
-    disks: tuple[str, ...]  # disks that its commands pass: itself, or its multipath path nodes
+    disks: tuple[str, ...]  # disks of its requests: itself, or its multipath path nodes
     nsid: int  # namespace number; 0 for other drivers
     unit: int  # bytes per block in its commands: logical block with NVMe, else sector
     zone_size: int  # bytes; 0 on conventional devices
@@ -69,15 +69,15 @@ def program(devices: Sequence[WatchedDevice]) -> str:
     completion = _REQUEST
     if nvme:
         parts += [_NVME_SENT] * 2
-        completion += _NVME % _which(nvme, "($head >> 32) == {0.nsid} && ")
+        completion += _NVME % _select_device(nvme, "($head >> 32) == {0.nsid} && ")
     if other:
         parts += [_BLOCK_SENT] * 2
-        completion += _BLOCK % {"which": _which(other, ""), "operations": _operations()}
+        completion += _BLOCK % {"which": _select_device(other, ""), "operations": _operations()}
     parts += [completion + once + _COUNT for once in (_FIRST_COPY, _SECOND_COPY)]
     return "\n".join([*parts, _SNAPSHOT])
 
 
-def _which(devices: Sequence[tuple[int, WatchedDevice]], first: str) -> str:
+def _select_device(devices: Sequence[tuple[int, WatchedDevice]], first: str) -> str:
     """Return the statements that set the number and geometry of the request's device.
 
     ``first`` is a test that is cheaper than comparing names.
@@ -144,8 +144,8 @@ rawtracepoint:block_rq_issue
 }
 """
 
-# arg0: struct request, arg1: blk_status_t, arg2: bytes. A request that only asks for a flush was
-# never started itself; one of data that also asks for one completes a second time, without bytes.
+# arg0: struct request, arg1: blk_status_t, arg2: bytes. A request for a flush only was never
+# started itself. A write that also asks for a flush completes a second time, without bytes.
 _REQUEST = """\
 rawtracepoint:block_rq_complete
 {
@@ -191,7 +191,7 @@ _BLOCK = """\
   }
 """
 
-# The second copy counts what the first one was skipped for.
+# The second copy counts the completions for which the first one was skipped.
 _FIRST_COPY = """\
   if ($device == 0) { return; }
   @counted[arg0] = (uint64)1;
@@ -201,8 +201,8 @@ _SECOND_COPY = """\
   if (@counted[arg0] == 1) { delete(@counted, arg0); return; }
 """
 
-# Bytes of a zone are counted per life of the zone: the number of its resets and of resets of all
-# zones are part of the key. This shows later what a zone held when it was finished, and no counter
+# Bytes are counted per life of a zone: the key contains the number of the zone's resets, and of
+# resets of all zones. So the bytes that a zone held at its finish are known later, and no counter
 # is cleared while other processors write to it.
 _COUNT = f"""\
   $error = arg1 & 0xff;

@@ -1,4 +1,4 @@
-"""Counting with bpftrace: one process per campaign, which answers at barriers."""
+"""Counting with bpftrace: one process per campaign, which prints its counts at barriers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.tools import bpftrace, proc
 from harness.tools.bpftrace import Lost, Printed
 from harness.tools.virtual_clock import patience
 
-# Compiling and attaching takes 3 to 5 s on the rig, ten times as long as on hardware.
+# Seconds. Compiling and attaching takes 3 to 5 s on the rig, ten times as long as on hardware.
 _START_SECONDS = 90.0
 _ANSWER_SECONDS = 30.0
 _STOP_SECONDS = 10.0
@@ -35,7 +35,7 @@ _RUN_COUNT = re.compile(r"^run_cnt:\s*(\d+)$", re.MULTILINE)
 
 
 class BpfSource:
-    """Counts inside the kernel, for one run after the other.
+    """Counts inside the kernel, for one run after another.
 
     bpftrace is stopped (SIGSTOP) between snapshots, because it polls ten times a second. Its
     programs in the kernel continue.
@@ -130,7 +130,7 @@ class BpfSource:
         return replace(totals, problems=self._problems(totals))
 
     def end(self, raw: Path) -> None:
-        """Store all that explains the counts of this run; bpftrace keeps running."""
+        """Store the program, its output and its messages of this run; bpftrace keeps running."""
         (raw / PROGRAMS).write_text("\n".join(self._programs()), encoding="utf-8")
         for name in (PROGRAM, OUTPUT):
             shutil.copyfile(self._folder / name, raw / name)

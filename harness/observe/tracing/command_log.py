@@ -11,7 +11,7 @@ from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.tracefs_buffer import lost_events, prepared
 from harness.tools import proc
 
-# Per processor; holds some 300,000 commands between two reads.
+# KiB per processor; the buffer holds about 300,000 commands between two reads.
 _BUFFER_KB = 65536
 _INSTANCE = "zonelab-all"
 _DRAIN_SECONDS = 0.2
@@ -62,7 +62,7 @@ class CommandLog:
                 break
             size = self._output.stat().st_size
             time.sleep(_DRAIN_SECONDS)
-        proc.end(self._child)  # `cat` has written all that it read
+        proc.end(self._child)  # `cat` has written everything that it read
         lost = lost_events(self._instance)
         self._instance.rmdir()
         return lost

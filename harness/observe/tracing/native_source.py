@@ -28,7 +28,7 @@ _ON_WRITES = ("first-write", "last-write")
 
 
 class NotedZones:
-    """What notes tell about the zones of a drive, whose name is ``device``."""
+    """The zone history in the notes of a drive, whose name is ``device``."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -37,7 +37,7 @@ class NotedZones:
         self.held: dict[tuple[int, ZoneLife], int] = {}  # bytes that the host wrote
 
     def take(self, notes: Sequence[ZoneNote]) -> list[Transition]:
-        """Return the transitions of further notes, in order of time."""
+        """Return the transitions in further notes, in the order of time."""
         return [self._taken(note) for note in sorted(notes, key=lambda note: note.ended)]
 
     def totals(self, transitions: Sequence[Transition] = ()) -> TraceTotals:
@@ -86,7 +86,7 @@ class NativeSource:
         self._offset = self._drive.notes(0)[1]
 
     def tick(self) -> None:
-        """Nothing is lost between two looks."""
+        """Do nothing: the drive's files keep every command."""
 
     def snapshot(self) -> TraceTotals:
         """Return the counts so far."""
@@ -113,7 +113,7 @@ class NativeSource:
             packed.copy(self._drive.zones_file, raw / f"{NOTES}{packed.SUFFIX}")
 
     def _in_place(self) -> dict[tuple[str, int, ZoneLife, str], int]:
-        """Return the bytes in each zone now. A finished zone's are in the note of the finish."""
+        """Return the bytes in each zone now; for a finished zone, from the note of its finish."""
         return {
             (self._drive.name, number, (self._zones.resets[number], 0), "write"): zone.allocated
             for number, zone in enumerate(self._drive.report())

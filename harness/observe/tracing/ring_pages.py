@@ -18,7 +18,7 @@ _FIELD = re.compile(
     r"field:(?P<type>[^;]*?)(?P<name>\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+)"
 )
 _ID = re.compile(r"^ID: (\d+)$", re.MULTILINE)
-# Of header_event: the widths of its bit fields, and the types of records.
+# Expected lines of header_event: the widths of its bit fields, and the types of records.
 _HEADER = (r"type_len\s+:\s+5 bits", r"time_delta\s+:\s+27 bits", r"array\s+:\s+32 bits")
 _TYPES = (r"padding\s+: type == 29", r"time_extend\s+: type == 30", r"time_stamp\s+: type == 31")
 _LONGEST, _PADDING, _EXTEND, _STAMP = 28, 29, 30, 31
@@ -78,7 +78,7 @@ class PageFormat:
 
 @dataclass(slots=True)
 class PageReader:
-    """Reads a file of whole pages; ``lost`` is whether events are missing between them."""
+    """Reads a file of whole pages; ``lost`` becomes true if events are missing between them."""
 
     layout: PageFormat
     lost: bool = False

@@ -24,7 +24,8 @@ class TenantTracer:
     Args:
         source: counts the commands.
         reports: functions that return the zones, by kernel name of the zoned namespace.
-        metadata_zones: of the levels, by the same name; 0 where tenants share a namespace.
+        metadata_zones: number of the level's metadata zones, by the same name; 0 if tenants share a
+            namespace.
         began: start of the run, CLOCK_MONOTONIC.
     """
 
@@ -131,7 +132,7 @@ def activity(
 ) -> Activity:
     """Add up the transitions of a tenant's zones.
 
-    Kernel workers submit the commands of a file system, so only the zone shows whose they are.
+    Kernel workers submit a file system's commands, so only the zone shows the tenant.
 
     Args:
         transitions: in the order of completion.
@@ -139,7 +140,7 @@ def activity(
         zones: zones of the tenant.
         active: zones that were active at the time ``seen``.
         span: start and end, CLOCK_MONOTONIC.
-        seen: not later than the span; programs open their databases in between.
+        seen: a time before the span; programs open their databases in between.
     """
     began, ended = span
     since = {zone: began for zone in active if zone in zones}

@@ -26,7 +26,7 @@ _TRIES = 5  # events can come between the two reads
 
 @dataclass(frozen=True, slots=True)
 class TimeBetween:
-    """A pair of events in an own instance of the trace buffer, counted by the field ``key``."""
+    """A pair of events in their own instance of the trace buffer, counted by the field ``key``."""
 
     tracing: Path  # where tracefs is mounted
     instance: str
@@ -47,7 +47,7 @@ class TimeBetween:
     def seconds(self, key: int) -> float | None:
         """Return the time between the events of ``key`` so far; None if the kernel cannot count.
 
-        What began and has not ended counts until now.
+        An interval that has not ended counts up to now.
         """
         try:
             for _ in range(_TRIES):

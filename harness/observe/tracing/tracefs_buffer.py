@@ -35,7 +35,7 @@ def prepared(instance: Path, kilobytes: int) -> Iterator[None]:
     """
     try:
         instance.mkdir(exist_ok=True)
-        (instance / "trace").write_text("")  # what a killed run left
+        (instance / "trace").write_text("")  # drops events of a killed run
         (instance / "buffer_size_kb").write_text(str(kilobytes))
         (instance / "trace_clock").write_text("mono")
         yield

@@ -27,11 +27,11 @@ from harness.observe.tracing.zone_history import (
     command_name,
 )
 
-# Per processor; an event takes about 100 B, so the buffer holds some 80,000 events.
+# KiB per processor; an event takes about 100 B, so the buffer holds about 80,000 events.
 _BUFFER_KB = 8192
 _CHUNK = 1 << 20
-# Of reading at once. Where events come faster than Python counts them, the buffer is never empty,
-# and the runner has to take samples and to watch time limits, too.
+# Seconds of reading at a time. If events come faster than Python counts them, the buffer is never
+# empty; but the runner must also take samples and watch time limits.
 _MOST_SECONDS = 3.0
 _INSTANCE = "zonelab"
 
@@ -98,7 +98,7 @@ class TracefsSource:
         self._pipe = self._open()
 
     def tick(self) -> None:
-        """Count events in the buffer for some seconds; what is left stays there."""
+        """Count events in the buffer for some seconds at most; the rest stays there."""
         end = time.monotonic() + _MOST_SECONDS
         while self._read() and time.monotonic() < end:
             pass

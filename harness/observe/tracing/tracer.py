@@ -51,7 +51,7 @@ class TraceSource(Protocol):
 
 
 def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
-    """Return the device in the terms of its driver."""
+    """Return how the driver names and addresses the device."""
     name = Path(device.path).name
     disk = sysfs.parent(name) or name
     paths = sysfs.queue_nodes(disk)

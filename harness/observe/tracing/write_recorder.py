@@ -29,19 +29,19 @@ _EVENT = "block/block_rq_complete"
 # Reads have an R in rwbs, and a command without data has no sectors.
 _FILTER = 'nr_sector > 0 && !(rwbs ~ "*R*") && (%s)'
 _INSTANCE = "zonelab-writes"
-# Kernel memory of all processors together, and of one. An event takes about 60 B, so a processor's
-# buffer holds more events than it completes between two looks.
+# KiB of kernel memory for all processors together, and for one. An event takes about 60 B, so a
+# processor's buffer holds more events than it completes between two reads.
 _ALL_KB, _ONE_KB, _LEAST_KB = 512 << 10, 16 << 10, 1 << 10
 _LOOK_SECONDS = 1.0
 _MINOR_BITS = 20  # of dev_t in the kernel
-_MOST = 1 << 20  # bytes that are read at once; the kernel returns one page
+_MOST = 1 << 20  # bytes per read; the kernel returns one page
 
 
 class Recorder(Protocol):
     """Records the commands of one device, from when it is made until ``stop``."""
 
     seconds: float  # CPU time of copying
-    refused: list[WriteCommand]  # that failed; complete once all commands were taken
+    refused: list[WriteCommand]  # failed ones; complete after ``commands``
 
     def stop(self) -> None:
         """End the recording. The second call does nothing."""
@@ -59,7 +59,7 @@ class WriteRecorder:
 
     Args:
         sysfs: where devices are found.
-        device: a conventional device, no partition.
+        device: a conventional device, not a partition.
         tracing: where tracefs is mounted, or is to be.
         folder: gets the pages; it must not be on the device.
 
@@ -147,7 +147,7 @@ class WriteRecorder:
             self._copy()
 
     def _copy(self) -> None:
-        """Copy what the kernel has traced so far; an error shows when the commands are read."""
+        """Copy the events so far; ``commands`` raises an error that happens here."""
         before = time.thread_time()
         try:
             for pipe, output in zip(self._pipes, self._outputs, strict=True):
@@ -168,7 +168,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Where the fields of ``block_rq_complete`` are."""
+    """Offsets of the fields of ``block_rq_complete``."""
 
     number: int
     sector: int
@@ -209,11 +209,11 @@ def kind_of(rwbs: str) -> Kind:
     """Return the kind of a command by the letters of the kernel (blk_fill_rwbs).
 
     F before the operation asks for a flush. Older kernels have N for write zeroes, newer ones WZ. A
-    command that a program sends past the block layer has N too; the kernel does not count it, so
-    that the closure fails.
+    command that a program sends directly to the driver has N too. The kernel does not count it, so
+    the closure fails.
 
     Raises:
-        ToolFailed: it is none of the kinds.
+        ToolFailed: the kind is unknown.
     """
     operation = rwbs.removeprefix("F")
     if operation.startswith(("WZ", "N")):
@@ -226,7 +226,7 @@ def kind_of(rwbs: str) -> Kind:
 
 
 def _numbers(sysfs: Sysfs, device: Device) -> Sequence[int]:
-    """Return the kernel's numbers of the disks that a device's requests pass."""
+    """Return the kernel's numbers of the disks to which a device's requests go."""
     name = Path(device.path).name
     if sysfs.parent(name) is not None:
         raise _untraceable(name, "it is a partition, and the kernel traces disks")

@@ -169,7 +169,7 @@ class History:
         self._all_reset = False
         self._rows: list[str] = []
         self._skip = skip
-        self._in_place: dict[int, int] = {}  # bytes given up, by zone that is still finished
+        self._in_place: dict[int, int] = {}  # bytes given up in zones not reset since
         self.finishes = 0  # that changed a data zone
         self.pad: Counter[str] = Counter()  # bytes of capacity that finishes gave up, by cause
 
@@ -191,7 +191,7 @@ class History:
     def timeline(self) -> str:
         """Return ``series/zone_commands.csv``: one line per transition, in order of completion.
 
-        ``written`` is what the zone held, ``unwritten`` what a finish gave up, in bytes.
+        ``written`` are the bytes that the zone held, ``unwritten`` those that a finish gave up.
         """
         header = "t,device,zone,action,latency_us,status,by,written,unwritten"
         return "\n".join([header, *self._rows]) + "\n"
