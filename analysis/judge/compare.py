@@ -260,7 +260,7 @@ def compare(
         differences=differences,
         steady=labels,
         floors={key: floors[key] for key in keys},
-        drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
+        drifts=drift.find_drifts(pool, noise_floor),
         judge=judge,
         judged=tuple(judged),
         asked=bool(metrics),

@@ -2,23 +2,26 @@
 
 Blocks are randomised, so a drift adds noise to a comparison but no bias. With a drift, absolute
 values depend on the time of the run, and something on the machine was not steady.
+
+The study's metrics in all runs are one family of tests, whatever a view shows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
 import numpy as np
 
-from analysis.judge import stats
+from analysis.judge import noise, one_number, stats
+from analysis.judge.select import select_metrics
 from analysis.judge.stats import Interval
 from analysis.read.arrays import FloatArray
-from analysis.read.load import RunRecord
+from analysis.read.load import Pool, RunRecord
 
 _ROUNDING = 1e-12
 
@@ -84,18 +87,30 @@ def _centred(values: FloatArray, groups: Sequence[str]) -> tuple[FloatArray, int
     return values - means[index], len(different)
 
 
-def find_drifts(runs: Sequence[RunRecord], floors: Mapping[str, float]) -> tuple[Drift, ...]:
-    """Return the drift of every metric that enough runs measured, Holm-adjusted.
-
-    ``runs`` are all runs of the campaigns, ``floors`` the noise floors by metric.
-    """
-    ok = [_Started.of(run) for run in runs if run.ok]
-    found = [_find_drift(ok, key, floor) for key, floor in floors.items()]
+def find_drifts(pool: Pool, noise_floor: float) -> tuple[Drift, ...]:
+    """Return the drift of every metric of the study that enough runs measured, Holm-adjusted."""
+    floors = noise.floors(pool.latest, _different_metrics(pool), noise_floor)
+    ok = [_Started.of(run) for run in pool.latest if run.ok]
+    found = [_find_drift(ok, key, floor.floor) for key, floor in floors.items()]
     drifts = [drift for drift in found if drift is not None]
     adjusted = stats.holm([drift.p_value for drift in drifts])
     return tuple(
         dataclasses.replace(drift, p_holm=p) for drift, p in zip(drifts, adjusted, strict=True)
     )
+
+
+def _different_metrics(pool: Pool) -> list[str]:
+    """Return the study's metrics; of those that are proportional in each cell only one."""
+    cells: dict[str, list[RunRecord]] = {}
+    for run in pool.latest:
+        cells.setdefault(_cell(run), []).append(run)
+    claimed = [claim.metric for claim in pool.first.plan.claims]
+    return list(one_number.others_of(select_metrics(pool, ()), cells, claimed))
+
+
+def _cell(run: RunRecord) -> str:
+    """Return a run's cell on its host."""
+    return f"{run.host}/{run.cell}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +127,7 @@ class _Started:
     def of(cls, run: RunRecord) -> Self:
         at = datetime.fromisoformat(run.result.started).timestamp()
         block = f"{run.campaign}/{run.host}/{run.result.block}"
-        return cls(run, run.campaign, f"{run.host}/{run.cell}", block, at)
+        return cls(run, run.campaign, _cell(run), block, at)
 
 
 def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | None:

@@ -27,6 +27,7 @@ from analysis.show.drawing import (
     legend,
     mean,
     name_rows,
+    shared_legend,
     slug,
     stacked_bar,
 )
@@ -131,7 +132,7 @@ def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) ->
     axes.plot([], [], "--", color=INK, label="user bytes")
     name_rows(axes, [group.short for group in groups])
     axes.set_xlabel(unit)
-    legend(axes)
+    shared_legend(figure)  # names of rows can leave too little width beside them
     sentence = (
         "Bars: mean over runs, stacked by device; dots: total of each run; dashed: user bytes."
         f"{by_rank_note(groups)}"

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 from matplotlib.figure import Figure
 
 from analysis.judge import wording
-from analysis.show.drawing import WIDTH, legend, name_rows, panels, shared_legend, style
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show import figures
+from analysis.show.drawing import (
+    WIDTH,
+    keeping_figures,
+    legend,
+    name_rows,
+    panels,
+    shared_legend,
+    style,
+)
+from analysis.show.groups import groups_of
+from tests.fixtures.campaigns import write_campaign
 
 LEAST = 0.45  # of the figure's width
 
@@ -52,6 +68,22 @@ def test_names_of_rows_leave_room_for_the_axes() -> None:
         longest = wording.short("conventional-ext4-twin", "target_utilisation 40%")
         figure = drawn(12, len(longest), shared=False, rows=True)
     assert figure.axes[0].get_position().width >= LEAST
+
+
+def test_long_names_of_rows_do_not_cut_the_legend_of_device_bytes(tmp_path: Path) -> None:
+    comparison = compare(load(write_campaign(tmp_path / "c", repetitions=2, series=False)))
+    groups = [
+        dataclasses.replace(group, short="conventional-ext4-discard-twin")
+        for group in groups_of(comparison)
+    ]
+    with style(), keeping_figures():
+        figure = figures.device_bytes(comparison, groups, "overwrite").figure
+    assert figure is not None
+    renderer = figure._get_renderer()  # type: ignore[attr-defined]
+    figure.draw_without_rendering()
+    legends = [*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes))]
+    (found,) = legends
+    assert found.get_window_extent(renderer).x1 / figure.dpi <= WIDTH
 
 
 def test_figures_name_values_without_their_factors() -> None:

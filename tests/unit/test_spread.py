@@ -264,6 +264,51 @@ def test_a_drift_within_the_noise_floor_is_not_shown(tmp_path: Path) -> None:
     assert not compare(load(folder), noise_floor=0.36).drifts[0].shown
 
 
+def test_no_view_changes_the_tests_of_drift(tmp_path: Path) -> None:
+    """A view with fewer metrics had a smaller family, so the same data drifted there alone."""
+
+    def change(result: Result) -> Result:
+        return with_metric(drifting(0.3)(result), "overwrite.wa_lsm", 2.0 + result.position, "")
+
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        repetitions=5,
+        change=change,
+        metrics=(WRITTEN, "overwrite.wa_lsm"),
+    )
+    whole = compare(load(folder)).drifts
+    assert [(one.metric, one.runs) for one in whole] == [(WRITTEN, 15), ("overwrite.wa_lsm", 15)]
+    assert whole[0].p_holm == pytest.approx(2 * whole[0].p_value)
+    views: list[dict[str, Any]] = [
+        {"metrics": [WRITTEN]},
+        {"metrics": ["*"]},
+        {"where": {"level": "zlfs"}},
+        {"against": ["zenfs"]},
+        {"contrast": "cell"},
+    ]
+    assert all(compare(load(folder), **view).drifts == whole for view in views)
+
+
+def test_of_proportional_metrics_one_is_tested_for_drift(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        drifted = drifting(0.3)(result)
+        value = drifted.metrics[WRITTEN].value
+        assert value is not None
+        by_level = {"zlfs": 2.0, "zenfs": 3.0}.get(result.level, 5.0)
+        return with_metric(drifted, "overwrite.write_amplification", value / by_level)
+
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        repetitions=5,
+        change=change,
+        metrics=(WRITTEN, "overwrite.write_amplification"),
+    )
+    (found,) = compare(load(folder)).drifts
+    assert found.p_holm == found.p_value
+
+
 def test_order_without_room_for_a_test() -> None:
     two = np.array([0.0, 1.0])
     assert drift.slope(["a", "b"], ["1", "1"], two, two) is None
