@@ -67,6 +67,7 @@ _DEVICE_FIELDS = """
     """
 _OF_DEVICE = frozenset(_DEVICE_FIELDS.split())
 NOT_RECORDED = "not recorded"
+_MODULES = "manifest.modules."
 _OR = " or "  # joins the values of a group whose runs differ
 # A level's own record: how it is mounted, and what follows from that.
 _OF_LEVEL = ("level.mount_options", "level.gc_source", "level.facts.", "level.direct_io.")
@@ -183,6 +184,8 @@ def differences(
         recorded = [{*group.get(key, ())} - {NOT_RECORDED} for group in (base, level)]
         if key.startswith(code.PROGRAMS) and not all(recorded):
             continue  # one side does not use the program, or recorded no code
+        if key.startswith(_MODULES) and (not all(recorded) or recorded[0] == recorded[1]):
+            continue  # a module has no parameters in a run that did not load it
         if key.startswith("manifest.devices."):
             declared_field = declared and len(rigs) > 1 and last in _OF_DEVICE
             # A level that does not use a device has no record of it.

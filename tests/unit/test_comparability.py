@@ -407,6 +407,16 @@ def test_a_key_that_only_some_runs_recorded_is_a_difference() -> None:
     assert [one.key for one in differences({}, all_of_them, {"level"})] == ["flags.sync", "x"]
 
 
+def test_a_module_that_was_not_loaded_has_no_parameters() -> None:
+    key = "manifest.modules.f2fs.num_compress_pages"
+    some = {key: {"512", NOT_RECORDED}}
+    for group in ({key: {"512"}}, {key: {NOT_RECORDED}}, {}):
+        assert differences(some, group, []) == ()
+        assert differences(group, some, []) == ()
+    (other,) = differences(some, {key: {"256"}}, [])
+    assert other.key == key
+
+
 def test_a_contrasted_factor_changes_only_its_own_conditions() -> None:
     assert diff("cold.target_utilisation", {"0.8"}, {"0.4"}, "target_utilisation") == []
     assert diff("flags.sync", {"0"}, {"1"}, "sync") == []

@@ -591,7 +591,7 @@ TABLE: list[tuple[str, Edit, str]] = [
     (
         "a run deleted from plan and disk",
         without_run(ZLFS),
-        "plan.json: rig: zlfs--r01: the study has this run, the plan has not",
+        "plan.json: rig: zlfs--r01: the study has this run, the plan does not",
     ),
     (
         "runs in another order",
