@@ -118,7 +118,7 @@ build/native-installed:
 	@$(MAKE) build/native-release
 	@cmake --install build/native-release --prefix $@ >/dev/null
 
-# Bound early: a tenth of the time of thousands of short processes would be the binding of symbols.
+# Symbols are bound at start: lazy binding takes a tenth of the time of thousands of short processes.
 TORTURE = LD_BIND_NOW=1 build/native-test/zlfs/crash/zlfs-torture
 CRASH_SECONDS ?= 150
 
@@ -142,10 +142,10 @@ test-guard: setup-dev rig-image ## Devices that must not be overwritten: every s
 	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_device_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
 
-test-campaigns: setup-dev rig-image ## Whole plays: a killed tenant, preconditioning, three levels on the timed rig, a layout, an interrupted tuning, replays (about an hour)
+test-campaigns: setup-dev rig-image ## Whole campaigns: a killed tenant, preconditioning, three levels on the timed rig, a layout, an interrupted tuning, replays (about an hour)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_tenants.py tests/rig/test_precondition.py tests/rig/test_timed.py tests/rig/test_timed_nvme.py tests/rig/test_timed_kills.py tests/rig/test_block_level.py tests/rig/test_layout.py tests/rig/test_safety.py tests/rig/test_rig_replay.py
 
-test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
+test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that accept one come up; a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py
 
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
@@ -222,7 +222,7 @@ lock: ## Re-resolve requirements/*.in into pinned, hashed files (needs uv)
 schemas: setup ## Regenerate configs/schema from the models
 	@zonelab plan --schemas
 
-docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses, harness/zn540.py from points
+docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from errors in the code, harness/zn540.py from measured points
 	@$(BIN)/python -m tests.upkeep docs
 
 examples: setup-dev ## The tables of a study in README, docs/zlfs.md or docs/results.md, from a campaign of it: CAMPAIGN=

@@ -216,7 +216,7 @@ class Schedule {
     if (!named_.empty() && broken_.empty()) Fail("fsck: " + violations.front().what);
   }
 
-  // What a mount says about the device.
+  // What a mount reports about the device.
   enum class Trust : std::uint8_t {
     kNothing,  // its commands failed
     kReads,    // it changed nothing, so the next loss of power can take what it found

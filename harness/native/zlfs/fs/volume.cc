@@ -214,7 +214,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
       commands_.Finish(*zone, FinishCause::kActiveLimit);
     } else if (metadata_active) {
       metadata_active = false;
-      // If the zone cannot be finished, the roll-over tells whether the device takes one more.
+      // If the zone cannot be finished, the roll-over shows whether the device takes one more.
       state_.io.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer)
           .PermitUncheckedError();
     } else if (!spared.empty()) {
