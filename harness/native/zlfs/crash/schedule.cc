@@ -361,9 +361,10 @@ class Schedule {
     broken_.insert(zone);
     if (!offline || info[0].write_pointer == 0) return;
     if (IsLostLog(Recover(device_.get(), &recovered))) {
-      if (copied) return Fail("the loss of one copy loses the metadata log");
+      // The other copy may be in a read-only zone, so a mount cannot prove that it is the newest.
+      if (copied && BrokenMetadata(nullptr) < 2) Fail("the loss of one copy loses the log");
       // Until a later state is durable elsewhere, the loss of the only copy is allowed.
-      newest_lost_ = true;
+      newest_lost_ |= !copied;
     }
     if (Below(2) == 0) faulty_->DieAfter(0);
   }
