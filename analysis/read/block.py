@@ -49,11 +49,6 @@ class BlockPoint:
     model: str = ""
 
     @property
-    def device(self) -> tuple[str, ...]:
-        """What was measured, and in which setting: only points of one are compared."""
-        return (self.row, *self.others)
-
-    @property
     def in_flight(self) -> int:
         """Commands that fio keeps outstanding, over all its jobs."""
         return self.iodepth * self.jobs
