@@ -29,10 +29,10 @@ def table(points: Sequence[BlockPoint], metric: BlockMetric, names: Sequence[str
 
 
 def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockPoint]]:
-    """Return the points of each device."""
+    """Return the points of each device and setting: only points of one are compared."""
     found: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
     for point in points:
-        found[point.device].append(point)
+        found[point.row, *point.others].append(point)
     return dict(found)
 
 

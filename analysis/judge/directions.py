@@ -105,7 +105,6 @@ class Word(StrEnum):
 class Direction:
     """The claim that ``metric``, in ``unit``, rises or falls as a factor rises."""
 
-    id: str
     text: str
     metric: str
     unit: str
@@ -116,7 +115,6 @@ class Direction:
 # From [S4] (docs/methods.md). These are byte counts, which are valid on any device.
 PUBLISHED = (
     Direction(
-        "pad-by-threshold",
         "A higher finish occupancy gives up less capacity (pad)",
         "run.pad_bytes",
         "B",
@@ -124,7 +122,6 @@ PUBLISHED = (
         rises=False,
     ),
     Direction(
-        "garbage-by-threshold",
         "A higher finish occupancy leaves more garbage (sa_host)",
         "run.sa_host",
         "1",
@@ -132,7 +129,6 @@ PUBLISHED = (
         rises=True,
     ),
     Direction(
-        "pad-by-zone-size",
         "Smaller zones give up less capacity (pad), with files of equal bytes",
         "run.pad_bytes",
         "B",

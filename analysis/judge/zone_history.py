@@ -31,11 +31,6 @@ class Probed:
     run: RunRecord
     summary: ProbeSummary
 
-    @property
-    def block(self) -> str:
-        """The repetition on its host."""
-        return f"{self.run.host}/{self.run.result.repetition}"
-
     def percent(self, treatment: Treatment) -> float:
         """Return the percentage of the capacity that was written before the reset."""
         return 100 * treatment.occupied / self.summary.zone_capacity
@@ -263,7 +258,8 @@ def _means(runs: Sequence[Probed], timing: Timing) -> Mapping[str, float]:
         treatment = one.named(timing.treatment)
         samples = _samples(treatment, timing.command) if treatment else ()
         if samples:
-            means[one.block] = sum(samples) / len(samples) / _NS_PER_US
+            block = f"{one.run.host}/{one.run.result.repetition}"
+            means[block] = sum(samples) / len(samples) / _NS_PER_US
     return means
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from analysis.read.block import BlockPoint
 from harness.errors import ConfigError
 from harness.plan import drive_files
-from harness.plan.drive_models import DriveModel, Stack
+from harness.plan.drive_models import DriveModel
 from harness.plan.drive_values import size
 from harness.plan.job_models import Job
 from harness.plan.load import build, nearest
@@ -177,11 +177,7 @@ def _waits(model: DriveModel, task: _Task) -> bool:
     """Return whether the scheduler cannot have several writes of a zone under way."""
     point = task.point
     several = point.sweep.zoned and point.sweep.writes and point.iodepth > 1
-    return several and not size(_stack(model, task.scheduler).merge.value)
-
-
-def _stack(model: DriveModel, scheduler: str) -> Stack:
-    return model.host.stacks[f"{_STACK}{scheduler}"]
+    return several and not size(model.host.stacks[f"{_STACK}{task.scheduler}"].merge.value)
 
 
 def _check_stack(model: DriveModel, scheduler: str) -> None:

@@ -50,11 +50,6 @@ class BlockPoint:
     model: str = ""
 
     @property
-    def device(self) -> tuple[str, ...]:
-        """The measured device with its setting; only points of one device are compared."""
-        return (self.row, *self.others)
-
-    @property
     def in_flight(self) -> int:
         """Commands that fio keeps outstanding, over all its jobs."""
         return self.iodepth * self.jobs

@@ -32,11 +32,6 @@ class Flow:
     entries: tuple[LedgerEntry, ...]
     levels: tuple[PhaseLevel, ...]
 
-    @property
-    def whole(self) -> LedgerEntry | None:
-        """The entry of the whole run."""
-        return next((entry for entry in self.entries if entry.name == RUN), None)
-
 
 _flows: Memo[Flow] = Memo()
 
@@ -52,7 +47,7 @@ def read_flows(runs: Sequence[RunRecord]) -> list[Flow]:
 
 def read_wholes(runs: Sequence[RunRecord]) -> list[LedgerEntry]:
     """Return the ledger entry of each whole run that has one. Raises as ``read_flows``."""
-    return [flow.whole for flow in read_flows(runs) if flow.whole is not None]
+    return [entry for flow in read_flows(runs) for entry in flow.entries if entry.name == RUN]
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,8 @@ def rounds_of(progress: PhaseSeries) -> Rounds:
     cuts, turnover = _cuts(progress), _turnover(progress)
     if not cuts:
         return Rounds(None, turnover=turnover)
-    rates = tuple(_rates(progress.operations, cuts))
+    at = progress.operations.at
+    rates = tuple((at(b) - at(a)) / (b - a) for a, b in pairwise(cuts))
     shares = {_THROUGHPUT: _shares(rates)}
     if progress.payload:
         shares |= _shares_of_writes(progress, cuts)
@@ -336,10 +337,6 @@ def _cuts(progress: PhaseSeries) -> list[float]:
     else:
         cuts = [first + part * (last - first) for part in parts]
     return cuts if all(a < b for a, b in pairwise(cuts)) else []
-
-
-def _rates(curve: TimeSeries, cuts: Sequence[float]) -> list[float]:
-    return [(curve.at(b) - curve.at(a)) / (b - a) for a, b in pairwise(cuts)]
 
 
 def _turnover(progress: PhaseSeries) -> float | None:

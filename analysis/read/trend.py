@@ -7,7 +7,6 @@ independent series.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -91,11 +90,4 @@ def _halved(blocks: FloatArray) -> FloatArray:
 
 
 def _quantile(share: float, df: FloatArray) -> FloatArray:
-    known = {float(one): _t(share, float(one)) for one in np.unique(df)}
-    found = [known[float(one)] for one in np.ravel(df)]
-    return np.array(found, dtype=np.float64).reshape(np.shape(df))
-
-
-@cache
-def _t(share: float, df: float) -> float:
-    return float(scipy_stats.t.ppf(share, df))
+    return np.asarray(scipy_stats.t.ppf(share, df), dtype=np.float64)

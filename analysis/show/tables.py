@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from analysis import numbers
@@ -20,23 +20,6 @@ from harness import nulls
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import HostPlan
 from harness.tables import Table, csv_text, tabulate
-
-
-class _MetricRow(NamedTuple):
-    """One line of ``metrics.csv``; ``latest`` is ``true`` or ``false``."""
-
-    host: str
-    run: str
-    cell: str
-    level: str
-    repetition: int
-    attempt: int
-    latest: str
-    block: int
-    status: str
-    metric: str
-    value: float | None
-    unit: str
 
 
 class _RunIssue(NamedTuple):
@@ -89,29 +72,26 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
 
 def metrics_csv(campaign: CampaignData) -> str:
     """Return every metric of every attempt as CSV, in the order of the plan."""
-    return csv_text(_MetricRow._fields, _metric_rows(campaign))
-
-
-def _metric_rows(campaign: CampaignData) -> Iterator[_MetricRow]:
     latest = set(campaign.latest)
-    for run in campaign.runs:
-        result = run.result
-        is_latest = "true" if run in latest else "false"
-        for key, metric in result.metrics.items():
-            yield _MetricRow(
-                run.host,
-                run.name,
-                result.cell,
-                run.spec.row,
-                result.repetition,
-                result.attempt,
-                is_latest,
-                result.block,
-                result.status.value,
-                key,
-                run.value(key),
-                metric.unit,
-            )
+    rows = (
+        (
+            run.host,
+            run.name,
+            run.result.cell,
+            run.spec.row,
+            run.result.repetition,
+            run.result.attempt,
+            "true" if run in latest else "false",
+            run.result.block,
+            run.result.status.value,
+            key,
+            run.value(key),
+            metric.unit,
+        )
+        for run in campaign.runs
+        for key, metric in run.result.metrics.items()
+    )
+    return csv_text(_METRICS, rows)
 
 
 def _runs(campaign: CampaignData) -> Table:
@@ -215,6 +195,11 @@ def _limits(host: HostPlan) -> str:
 def _percent(value: float | None) -> str:
     return numbers.DASH if value is None else f"{100 * value:.2f} %"
 
+
+_METRICS = (
+    *("host", "run", "cell", "level", "repetition", "attempt", "latest", "block", "status"),
+    *("metric", "value", "unit"),
+)
 
 _RUNS: dict[str, Callable[[RunRecord], str]] = {
     "host": lambda run: run.host,

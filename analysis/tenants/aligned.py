@@ -122,7 +122,10 @@ def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
         if grid is None:
             continue
         counted = {
-            one.tenant: {kind: _count(times, grid) for kind, times in one.times.items()}
+            one.tenant: {
+                kind: np.histogram(times, bins=grid)[0].astype(np.float64)
+                for kind, times in one.times.items()
+            }
             for one in events(run, together)
         }
         for line in lines:
@@ -153,7 +156,3 @@ def _grid(together: SharedSpan, lines: Sequence[Line]) -> FloatArray | None:
     count = int((together.ended - begin) / width) if width > 0 else 0
     edges: FloatArray = begin + width * np.arange(count + 1, dtype=np.float64)
     return edges if count >= _FEWEST else None
-
-
-def _count(times: FloatArray, grid: FloatArray) -> FloatArray:
-    return np.histogram(times, bins=grid)[0].astype(np.float64)

@@ -55,11 +55,6 @@ class SharedSpan:
     ended: float
     tenants: tuple[TenantRun, ...]
 
-    @property
-    def seconds(self) -> float:
-        """Time in which all tenants measured."""
-        return self.ended - self.began
-
 
 @dataclass(frozen=True, slots=True)
 class Mix:

@@ -188,7 +188,7 @@ def _device_written(run: RunRecord, together: SharedSpan, device: str) -> float 
     header, rows = read_columns(run.path / "series" / "diskstats.csv")
     name = f"{Path(device).name}.write_bytes"
     rate = _rate(together, rows, [header.index(name)] if name in header else [])
-    return None if rate is None else rate * together.seconds
+    return None if rate is None else rate * (together.ended - together.began)
 
 
 def _rate(

@@ -61,14 +61,16 @@ _US = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add_format(actions.add_parser("list", help="list the models, with their drives"))
+    listing = actions.add_parser("list", help="list the models, with their drives")
     show = actions.add_parser("show", help="print every number of a model with its origin")
     validate = actions.add_parser("validate", help="print each curve's error to measured points")
     run = actions.add_parser("run", help="play jobs")
     fitting = actions.add_parser("fit", help="adjust the numbers marked fitted to measured points")
     for action in (show, validate, run, fitting):
         action.add_argument("model", metavar="MODEL", help="name, or path of a .yml file")
-    for action in (show, validate, run, fitting):
+    each = {listing: _list, show: _show, validate: _validate, run: _run, fitting: _fit}
+    for action, do in each.items():
+        action.set_defaults(do=do)
         add_format(action)
     run.add_argument(
         "--job", action="append", required=True, metavar="JOB", help="name or path; repeatable"
@@ -116,15 +118,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Do the action; 4 when a core curve fails in validate."""
     if getattr(arguments, "threads", 1) < 1:
         raise UsageError(f"--threads {arguments.threads} is less than 1", hint="--threads 2")
-    return {
-        "list": _list,
-        "show": _show,
-        "validate": _validate,
-        "run": _run,
-        "fit": _fit,
-        **model_devices.functions(),
-        **model_guidelines.functions(),
-    }[arguments.action](arguments)
+    return int(arguments.do(arguments))
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,8 @@ def add_arguments(actions: Any) -> None:
     devices = actions.add_parser("devices", help="list the modelled devices that are up")
     for action in (up, devices):
         add_format(action)
-
-
-def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
-    """Return the function of each action."""
-    return {"up": _up, "down": _down, "devices": _devices, "export": _export}
+    for action, do in ((up, _up), (export, _export), (down, _down), (devices, _devices)):
+        action.set_defaults(do=do)
 
 
 def _up(arguments: argparse.Namespace) -> int:

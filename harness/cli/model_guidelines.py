@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.judge import agreement, block_level
@@ -34,13 +34,9 @@ def add_arguments(actions: Any) -> argparse.ArgumentParser:
     )
     action.add_argument("--each", action="store_true", help="print a row for each point")
     add_format(action)
+    action.set_defaults(do=_guidelines)
     parser: argparse.ArgumentParser = action
     return parser
-
-
-def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
-    """Return the function of the action."""
-    return {"guidelines": _guidelines}
 
 
 def _guidelines(arguments: argparse.Namespace) -> int:

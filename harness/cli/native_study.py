@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from harness.cli import main as cli
 from harness.cli.output import say_on_stderr, statuses
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 from harness.levels import LEVELS
@@ -23,6 +23,10 @@ from harness.machine.manifest import host_facts
 from harness.machine.native_host import NativeHost
 from harness.machine.paths import Paths
 from harness.observe.native_drive import NativeDrive
+from harness.plan import drive_files, load, native_drives
+from harness.plan.native_drives import PlannedDrive
+from harness.plan.study_models import Study
+from harness.rig import prerequisites
 from harness.run import inspection
 from harness.run.execute import Request, execute_plan
 from harness.store import overview
@@ -32,10 +36,6 @@ from harness.store.files import write_atomic
 from harness.store.result import BAD
 from harness.store.spec import Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
-
-if TYPE_CHECKING:
-    from harness.plan.native_drives import PlannedDrive
-    from harness.plan.study_models import Study
 
 HOST = "native"
 # Folders of the checkout: programs of `make build/native-release`, and the runner's state.
@@ -65,8 +65,6 @@ def execute(arguments: argparse.Namespace, study: Study, name: str) -> int:
     Raises:
         ZonelabError: the study or a drive does not fit; nothing was written.
     """
-    from harness.plan import load, native_drives  # noqa: PLC0415 - pydantic, only when used
-
     if arguments.rig:
         raise UsageError("--device and --rig exclude each other", hint="omit one", code="device")
     retry = statuses(arguments.retry)
@@ -108,24 +106,22 @@ def play(
     Returns:
         The exit code: of the plan, 4 if a run failed, or of the report.
     """
-    from harness.cli.main import complain, main  # noqa: PLC0415 - it imports every command
-
     devices = [drive.device(campaign.contents) for drive in campaign.drives]
     with tempfile.TemporaryDirectory(prefix="zonelab-native-") as scratch:
         file = Path(scratch) / "host.json"
         file.write_text(json.dumps(encode(_inspection(devices))), encoding="utf-8")
         named = ["--campaign", campaign.name, "--results", str(campaign.results)]
-        code = main(["plan", *study, *named, "--inspection", f"{HOST}={file}"])
+        code = cli.main(["plan", *study, *named, "--inspection", f"{HOST}={file}"])
     if code:
         return code
     try:
         run_missing(campaign, retry)
     except ZonelabError as error:
-        code = complain(error)  # the runs before it are collected
+        code = cli.complain(error)  # the runs before it are collected
     runs = campaign.state / "campaigns" / campaign.name / "runs"
     folder = CampaignPaths(campaign.results / campaign.name)
     if runs.is_dir():
-        collected = main(["collect", "--from", str(runs), "--into", str(folder.host(HOST))])
+        collected = cli.main(["collect", "--from", str(runs), "--into", str(folder.host(HOST))])
         code = code or collected
     if code:
         return code
@@ -136,12 +132,10 @@ def play(
 
 def show(campaign: Path, slower: Path | None = None) -> int:
     """Compare and report a campaign; return the exit code of the first step that fails."""
-    from harness.cli.main import main  # noqa: PLC0415 - it imports every command
-
     more = ["--slower", str(slower)] if slower else []
     code: int = ExitCode.OK
     for command in ("compare", "report"):
-        code = code or main([command, str(campaign), *more])
+        code = code or cli.main([command, str(campaign), *more])
     return code
 
 
@@ -163,8 +157,6 @@ def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
     Raises:
         HostError: the largest drive fits neither into memory nor on the disk.
     """
-    from harness.rig import prerequisites  # noqa: PLC0415 - pydantic, only when used
-
     needed = max(drive.capacity for drive in drives)
     if _SHARED_MEMORY.is_dir():
         free = min(_free(_SHARED_MEMORY), prerequisites.available_memory() - _SPARE_MEMORY)
@@ -238,8 +230,6 @@ def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     Raises:
         ZonelabError: as for ``execute_plan``, or another study uses the runner's folder.
     """
-    from harness.plan import drive_files  # noqa: PLC0415 - pydantic, only when used
-
     with exclusive(campaign.state / "lock" / "study", f"campaign {campaign.name}"):
         devices = [drive.device(campaign.contents) for drive in campaign.drives]
         campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,16 +6,27 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cli import power
 from harness.cli.output import add_format, add_repeatable, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
+from harness.plan import endurance, load, media, show
+from harness.plan.cells import cells_of
+from harness.plan.devices import zone_sizes
+from harness.plan.expand import expand, part_of
+from harness.plan.hosts import require_alike
+from harness.plan.reference import with_zones_of
+from harness.plan.requirements import check_programs
+from harness.plan.save import campaign_name, check_campaign, join, save
+from harness.plan.schemas import write_schemas
+from harness.plan.study_models import Study
+from harness.plan.yaml_files import parse_yaml
+from harness.quantities import parse_share, parse_size
+from harness.rig import prerequisites
+from harness.store.campaign import CampaignPaths
+from harness.store.files import dumps
 from harness.store.spec import Bytes, Inspection, Plan
-
-if TYPE_CHECKING:
-    from harness.plan.endurance import Wear
-    from harness.plan.study_models import Study
 
 SUMMARY = "validate a study, expand it into runs, predict bytes and time"
 GROUP = "users"
@@ -137,12 +148,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Plan, list or write schemas; return the exit code."""
-    from harness.plan.load import CONFIGS  # noqa: PLC0415 - pydantic, only when used
-
-    configs = arguments.configs or CONFIGS
+    configs = arguments.configs or load.CONFIGS
     if arguments.schemas:
-        from harness.plan.schemas import write_schemas  # noqa: PLC0415
-
         for path in write_schemas(configs / "schema"):
             print(path)
         return ExitCode.OK
@@ -152,11 +159,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
-    from harness.plan import load, show  # noqa: PLC0415
-    from harness.plan.devices import zone_sizes  # noqa: PLC0415
-    from harness.plan.expand import expand  # noqa: PLC0415
-    from harness.plan.reference import with_zones_of  # noqa: PLC0415
-
     given = [load.load_inspection(text) for text in inspections]
     rows: list[dict[str, Any]] = []
     names = load.names("studies", configs)
@@ -188,13 +190,6 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
 
 
 def _plan(arguments: argparse.Namespace, configs: Path) -> int:
-    from harness.plan import load, media, show  # noqa: PLC0415
-    from harness.plan.cells import cells_of  # noqa: PLC0415
-    from harness.plan.expand import expand, part_of  # noqa: PLC0415
-    from harness.plan.requirements import check_programs  # noqa: PLC0415
-    from harness.plan.save import campaign_name, check_campaign, join, save  # noqa: PLC0415
-    from harness.store.files import dumps  # noqa: PLC0415
-
     if arguments.study is None:
         raise UsageError("no study named", hint=load.nearest("", load.names("studies", configs)))
     wanted = power.wanted(arguments)
@@ -241,8 +236,6 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
 
 def _hosts(arguments: argparse.Namespace) -> list[tuple[str, Inspection]]:
     """Return the inspected hosts to plan for: at least one, each once."""
-    from harness.plan import load  # noqa: PLC0415
-
     if not arguments.inspection:
         raise UsageError(
             "--inspection HOST=FILE.json is missing: there is no device to plan for",
@@ -265,21 +258,17 @@ def _require_alike(
     hosts: Sequence[tuple[str, Inspection]], arguments: argparse.Namespace, campaign: str
 ) -> None:
     """Refuse hosts that differ, unless this is declared or the campaign is already planned."""
-    from harness.plan.hosts import require_alike  # noqa: PLC0415
-    from harness.store.campaign import CampaignPaths  # noqa: PLC0415
-
     if not (arguments.different_hosts or CampaignPaths(arguments.results / campaign).plan.exists()):
         require_alike(hosts)
 
 
 def for_rig(study: Study) -> str:
     """Return the study to run on rigs of this machine; print a note if it is not the named one."""
-    from harness.rig.prerequisites import accelerator  # noqa: PLC0415
-
     if study.on_rigs is not None:
         print(f"{study.name} is for drives: {study.on_rigs} runs instead", file=sys.stderr)
         return study.on_rigs
-    if study.without_kvm is None or accelerator(Path("/proc/cpuinfo").read_text()) == "kvm":
+    cpus = Path("/proc/cpuinfo").read_text()
+    if study.without_kvm is None or prerequisites.accelerator(cpus) == "kvm":
         return study.name
     print(
         f"this machine has no usable KVM: {study.without_kvm} runs instead of {study.name}, "
@@ -289,29 +278,22 @@ def for_rig(study: Study) -> str:
     return study.without_kvm
 
 
-def _wear(arguments: argparse.Namespace, plan: Plan) -> list[Wear]:
+def _wear(arguments: argparse.Namespace, plan: Plan) -> list[endurance.Wear]:
     """Return the wear of each drive by the campaign."""
-    from harness.plan.endurance import Conditioning, wear  # noqa: PLC0415
-    from harness.quantities import parse_size  # noqa: PLC0415
-
     rated = arguments.rated_endurance
-    before = Conditioning(arguments.precondition_passes, arguments.remainder_full)
-    return wear(plan, Bytes(parse_size(rated)) if rated else None, before)
+    before = endurance.Conditioning(arguments.precondition_passes, arguments.remainder_full)
+    return endurance.wear(plan, Bytes(parse_size(rated)) if rated else None, before)
 
 
-def _require_endurance(arguments: argparse.Namespace, wear: Sequence[Wear], campaign: str) -> None:
+def _require_endurance(
+    arguments: argparse.Namespace, wear: Sequence[endurance.Wear], campaign: str
+) -> None:
     """Refuse too much wear, unless the campaign is already planned."""
-    from harness.plan.endurance import require_allowed  # noqa: PLC0415
-    from harness.quantities import parse_share  # noqa: PLC0415
-    from harness.store.campaign import CampaignPaths  # noqa: PLC0415
-
     if not CampaignPaths(arguments.results / campaign).plan.exists():
-        require_allowed(wear, parse_share(arguments.endurance_limit))
+        endurance.require_allowed(wear, parse_share(arguments.endurance_limit))
 
 
 def _settings(arguments: argparse.Namespace, repetitions: int | None) -> dict[str, Any]:
-    from harness.plan.yaml_files import parse_yaml  # noqa: PLC0415
-
     settings: dict[str, Any] = {}
     for text in arguments.settings:
         field, equals, value = text.partition("=")

@@ -31,6 +31,7 @@ examples:
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
+_Action = Callable[[argparse.Namespace, Talk], int]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -39,8 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    def command(name: str, summary: str, *, data: bool = False) -> argparse.ArgumentParser:
+    def command(
+        name: str, do: _Action, summary: str, *, data: bool = False
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(do=do)
         if name != "list":
             sub.add_argument(
                 "rig",
@@ -53,14 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_format(sub)
         return sub
 
-    command("list", "list all rigs and whether they are up", data=True)
-    command("build", "build a rig's image unless it is in the cache", data=True)
-    sub = command("box", "make a Vagrant box of a rig's image (docs/rigs.md)", data=True)
+    command("list", _list, "list all rigs and whether they are up", data=True)
+    command("build", _build, "build a rig's image unless it is in the cache", data=True)
+    sub = command("box", _box, "make a Vagrant box of a rig's image (docs/rigs.md)", data=True)
     sub.add_argument("--output", type=Path, help="default: build/boxes/NAME.box")
     sub.add_argument(
         "--remove", action="store_true", help="remove the box from Vagrant and libvirt"
     )
-    sub = command("up", "boot a rig and wait until it answers on ssh", data=True)
+    sub = command("up", _up, "boot a rig and wait until it answers on ssh", data=True)
     sub.add_argument(
         "--lease",
         default="6h",
@@ -74,8 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"seconds that booting may take (default: {control.BOOT_TIMEOUT:.0f})",
     )
-    command("status", "show how to reach a rig", data=True)
-    sub = command("wait", "wait until a rig that is up answers on ssh, or its QEMU has ended")
+    command("status", _status, "show how to reach a rig", data=True)
+    sub = command(
+        "wait", _wait, "wait until a rig that is up answers on ssh, or its QEMU has ended"
+    )
     sub.add_argument(
         "--timeout",
         type=float,
@@ -83,15 +89,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"seconds to wait (default: {control.RESET_TIMEOUT:.0f})",
     )
-    command("counters", "show QEMU's own counters of each namespace", data=True)
-    command("reset", "reset a rig: the kernel restarts, zones keep their state")
-    command("down", "stop a rig")
+    command("counters", _counters, "show QEMU's own counters of each namespace", data=True)
+    command("reset", _reset, "reset a rig: the kernel restarts, zones keep their state")
+    command("down", _down, "stop a rig")
     rig_replay.add_arguments(commands)
-    for name, summary in (
-        ("ssh", "log in to a rig, or run a command in it"),
-        ("exec", "boot a rig, run a command on this host with ANSIBLE_INVENTORY set, stop the rig"),
+    boots = "boot a rig, run a command on this host with ANSIBLE_INVENTORY set, stop the rig"
+    for name, do, summary in (
+        ("ssh", _ssh, "log in to a rig, or run a command in it"),
+        ("exec", _exec, boots),
     ):
         sub = commands.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(do=do)
         sub.add_argument("rig", metavar="NAME", help="rig")
         sub.add_argument(
             "words", metavar="COMMAND", nargs=argparse.REMAINDER, help="command and its arguments"
@@ -101,8 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run one sub-command."""
     control.end_on_hangup()
-    talk = Talk(quiet=arguments.quiet)
-    return _ACTIONS[arguments.action](arguments, talk)
+    return int(arguments.do(arguments, Talk(quiet=arguments.quiet)))
 
 
 def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
@@ -201,22 +208,6 @@ def _exec(arguments: argparse.Namespace, talk: Talk) -> int:
     if not words:
         raise UsageError("no command to run", hint=f"zonelab rig exec {arguments.rig} -- COMMAND")
     return control.execute(model.load(arguments.rig), words, talk)
-
-
-_ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
-    "list": _list,
-    "build": _build,
-    "box": _box,
-    "up": _up,
-    "status": _status,
-    "wait": _wait,
-    "counters": _counters,
-    "reset": _reset,
-    "down": _down,
-    "ssh": _ssh,
-    "exec": _exec,
-    "replay": rig_replay.execute,
-}
 
 
 def parse_duration(text: str) -> int:

@@ -43,6 +43,7 @@ def add_arguments(commands: Any) -> None:
         description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    sub.set_defaults(do=execute)
     sub.add_argument("run", metavar="RUN", type=Path, help="results/CAMPAIGN/hosts/HOST/runs/RUN")
     sub.add_argument("--once", action="store_true", help="replay once, even the first time")
     sub.add_argument(

@@ -10,19 +10,18 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.cli import confirm, native_study
 from harness.cli.main import complain
+from harness.cli.plan import for_rig
 from harness.errors import ExitCode, ZonelabError
-from harness.rig import model
+from harness.plan import load
+from harness.plan.study_models import Study
+from harness.rig import control, fetch, model
 from harness.rig.talk import Talk
 from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths
 from harness.store.result import Status
-
-if TYPE_CHECKING:
-    from harness.plan.study_models import Study
 
 SUMMARY = "run a study on its rigs: set up, boot, run, compare, report"
 GROUP = "users"
@@ -99,20 +98,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the study on each of its rigs; print the report's path and the campaign's folder."""
-    from harness.rig.control import end_on_hangup  # noqa: PLC0415 - pydantic, only when used
-    from harness.rig.model import PROJECT  # noqa: PLC0415
-
     if not (arguments.yes or arguments.device):
         confirm.announce_study(arguments.study, arguments.rig)
         if not confirm.agreed():
             return ExitCode.INTERRUPTED
-    end_on_hangup()
-    os.chdir(PROJECT)  # ansible.cfg, the playbooks and results/ are here
+    control.end_on_hangup()
+    os.chdir(model.PROJECT)  # ansible.cfg, the playbooks and results/ are here
     if arguments.device:
-        from harness.plan import load  # noqa: PLC0415
-
-        study, _ = load.load_study(arguments.study)
-        study = _narrowed(study, arguments.levels)
+        study = _narrowed(load.load_study(arguments.study)[0], arguments.levels)
         return native_study.execute(arguments, study, _campaign(arguments))
     study, parts = _parts(arguments)
     rigs = parts or [arguments.rig or model.DEFAULT]
@@ -174,9 +167,6 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
 
     Does nothing on rigs without modelled drives. Returns the exit code.
     """
-    from harness.plan import load  # noqa: PLC0415 - pydantic, only when used
-    from harness.rig import model  # noqa: PLC0415
-
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
     if not slower:
         return ExitCode.OK
@@ -208,9 +198,6 @@ def _parts(arguments: argparse.Namespace) -> tuple[Study, list[str]]:
     A study may name a smaller one for rigs, or for machines without KVM. ``--rig`` takes the study
     as a whole, also without KVM.
     """
-    from harness.cli.plan import for_rig  # noqa: PLC0415 - pydantic, only when used
-    from harness.plan import load  # noqa: PLC0415
-
     study, _ = load.load_study(arguments.study)
     if arguments.rig:
         if study.on_rigs is not None:
@@ -222,15 +209,11 @@ def _parts(arguments: argparse.Namespace) -> tuple[Study, list[str]]:
 
 
 def _narrowed(study: Study, levels: str) -> Study:
-    from harness.plan import load  # noqa: PLC0415 - pydantic, only when used
-
     return load.narrow(study, [one.strip() for one in levels.split(",")]) if levels else study
 
 
 def _set_up(rig: str) -> int:
     """Install what rigs need and build the image; return the playbook's exit code."""
-    from harness.rig import control, model  # noqa: PLC0415 - pydantic, only when used
-
     found = model.load(rig)
     argv = [_playbook(), "ansible/rig.yml", "-e", f"rig_name={rig}", "--skip-tags", "image"]
     code = subprocess.run(argv, check=False).returncode  # noqa: S603 - our own playbook
@@ -256,8 +239,6 @@ def _play(rig: str, variables: dict[str, str]) -> tuple[int, bool]:
     Returns:
         The exit code of the playbook or of the rig's failure, and whether a report was written.
     """
-    from harness.rig import control, fetch, model  # noqa: PLC0415 - pydantic, only when used
-
     campaign = CampaignPaths(RESULTS / variables["campaign"])
     with tempfile.TemporaryDirectory(prefix="zonelab-study-") as scratch:
         word = Path(scratch) / "reported"

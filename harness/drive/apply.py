@@ -66,11 +66,6 @@ class LayoutProgress:
     steps: tuple[LayoutStep, ...]
     schema_version: int = SCHEMA_VERSION
 
-    @property
-    def finished(self) -> bool:
-        """Whether every step is done."""
-        return all(step.done for step in self.steps)
-
 
 def steps_of(layout: Layout) -> tuple[LayoutStep, ...]:
     """Return the steps of a layout, in order."""
@@ -92,7 +87,7 @@ def unfinished(state: Path, serial: str) -> LayoutProgress | None:
     if not path.exists():
         return None
     progress = load_record(LayoutProgress, path)
-    return None if progress.finished else progress
+    return None if all(step.done for step in progress.steps) else progress
 
 
 def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> list[Consent]:

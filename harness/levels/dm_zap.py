@@ -102,7 +102,8 @@ class DmZap(TranslatedLevel):
 
     def mapped(self, context: LevelContext) -> tuple[str, ...]:
         """Return the layer that splits requests, then the target under it."""
-        return (f"{dmsetup.PREFIX}split-{_name(context)}", f"{dmsetup.PREFIX}zap-{_name(context)}")
+        name = Path(context.device.path).name
+        return (f"{dmsetup.PREFIX}split-{name}", f"{dmsetup.PREFIX}zap-{name}")
 
     def make(self, context: LevelContext, target: Path) -> None:
         """Reset zones, map the target, map the layer that splits, make the file system on top."""
@@ -164,7 +165,3 @@ def split_sectors(options: Mapping[str, Scalar]) -> int:
             code="unknown-level-option",
         )
     return sectors
-
-
-def _name(context: LevelContext) -> str:
-    return Path(context.device.path).name

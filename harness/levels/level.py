@@ -19,7 +19,7 @@ from harness.levels.options import Option
 from harness.observe.gauges import Gauge
 from harness.observe.kmsg import KernelLog
 from harness.observe.signatures import Probe
-from harness.store.ledger import OwnCounts, OwnTotals
+from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo
 from harness.store.spec import Bytes, Device, Reason, Scalar
 
@@ -278,8 +278,8 @@ class Level(ABC):
         """Return zonelab's native programs that the level runs; HostError: one is missing."""
         return ()
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
-        """Add up the level's own ledger; ToolFailed: it is damaged."""
+    def own_totals(self, lines: Iterable[str], device: Device) -> object:
+        """Add up the level's own ledger, as fields of OwnCounts; ToolFailed: it is damaged."""
         raise NotImplementedError
 
     def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:  # noqa: ARG002

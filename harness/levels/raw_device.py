@@ -20,7 +20,7 @@ from harness.levels.level import (
     Needs,
 )
 from harness.observe.signatures import Probe
-from harness.store.ledger import OwnTotals
+from harness.store.ledger import OwnCounts
 from harness.store.spec import Device, Reason
 from harness.tools import native as programs
 from harness.tools import zone_reset, zoneprobe
@@ -86,7 +86,7 @@ class RawDevice(Level):
             own = zoneprobe.totals(lines)
         return LevelUsage(None, None, None, "none: nothing is collected", own=own)
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:  # noqa: ARG002
+    def own_totals(self, lines: Iterable[str], device: Device) -> OwnCounts:  # noqa: ARG002
         """Return zoneprobe's own counts from its ledger."""
         return zoneprobe.totals(lines)
 

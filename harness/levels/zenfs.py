@@ -28,7 +28,7 @@ from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct,
 from harness.observe.signatures import Probe
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Device, Reason, Scalar
-from harness.tools import db_bench, proc, zenfs, zone_reset
+from harness.tools import coldfill, db_bench, proc, zenfs, zone_reset
 from harness.tools.kernel import Kernel
 
 _COLD = "cold"
@@ -39,9 +39,6 @@ _NEVER = 1 << 30  # files in level 0 before writers would wait
 # Bytes, and data zones: ``dump`` does not list metadata zones.
 _DF_COLUMNS = ("free", "used", "reclaimable")
 _DUMP_COLUMNS = ("free", "live", "garbage", "zones_empty", "zones_full", "files")
-# The slowest device worth measuring, as for coldfill.
-_SLOWEST_BYTES_PER_SECOND = 2_000_000
-_GRACE_SECONDS = 120.0
 
 # A record's header (checksum, length), then the superblock: magic, UUID of 37 bytes, six numbers,
 # and the auxiliary path, whose last folder is the label. ZenFS has three metadata zones. Other
@@ -164,7 +161,7 @@ class ZenFs(Level):
         ended = proc.stream(
             db_bench.argv(up.program, cold_flags(up.fs_uri or "", entries, seed)),
             on_line,
-            timeout=_GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND,
+            timeout=coldfill.timeout(size),
             env=up.environment,
         )
         if not ended.ok:

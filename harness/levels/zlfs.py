@@ -26,7 +26,7 @@ from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
 from harness.observe.native_drive import NativeDrive
 from harness.observe.signatures import Probe
-from harness.store.ledger import OwnCounts, OwnTotals
+from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
@@ -201,7 +201,7 @@ class Zlfs(Level):
             for fault in zlfs.fsck(_device(up))
         )
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
+    def own_totals(self, lines: Iterable[str], device: Device) -> zlfs_ledger.ZlfsTotals:
         """Return the sums of the plug-in's ledger."""
         return zlfs_ledger.parse(lines, device.zone_capacity or 0)
 

@@ -80,14 +80,14 @@ class Sampler:
         for table, file in self._open:
             self._write(table.name, file, ",".join(["t", *table.columns]))
 
-    def tick(self, *, force: bool = False) -> None:
+    def tick(self) -> None:
         """Take a sample if about an interval has passed since the last one."""
         now = self._clock()
-        if not force and now - self._last < 0.95 * self._interval:  # a tick may come a little early
+        if now - self._last < 0.95 * self._interval:  # a tick may come a little early
             return
         self._last = now
         for index, (table, file) in enumerate(self._open):
-            if index and now < self._due.get(table.name, now) and not force:
+            if index and now < self._due.get(table.name, now):
                 continue
             begin = time.thread_time()
             values = ",".join("" if value is None else str(value) for value in table.read())

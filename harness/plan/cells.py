@@ -11,7 +11,7 @@ from harness.errors import ConfigError
 from harness.levels import LEVELS
 from harness.plan import bare, devices, media, tenant_runs
 from harness.plan.bare import Work
-from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, cold_spec, measure
+from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, measure
 from harness.plan.factors import apply_factors, with_options
 from harness.plan.fields import Flag
 from harness.plan.level_entry import LevelEntry
@@ -32,6 +32,7 @@ from harness.store.spec import (
     TRADES_ROOM,
     TWIN,
     Bytes,
+    ColdSpec,
     Device,
     Inspection,
     Reason,
@@ -223,7 +224,7 @@ def _work(
     infeasible = _infeasible(study, sized, derived, device, level=level)
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind)
-    cold = cold_spec(derived, target, study.tolerance)
+    cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes))
     return Work(derived, cold, phases, predicted, timeout, infeasible)
 
 

@@ -14,7 +14,7 @@ from harness.errors import ConfigError
 from harness.plan.operation_counts import most_keys
 from harness.plan.workload_models import Workload
 from harness.quantities import format_size
-from harness.store.spec import Bytes, ColdSpec, Device
+from harness.store.spec import Device
 from harness.workloads.planning import flag_number
 
 MIB = 2**20
@@ -186,11 +186,6 @@ def check_fits(workload: Workload, device: Device, derived: Derived) -> None:
             hint="lower database_share or target_utilisation, or use a larger device",
             code="does-not-fit",
         )
-
-
-def cold_spec(derived: Derived, target: float, tolerance: float) -> ColdSpec:
-    """Return the runner's instructions for cold data; with 0 bytes it only measures."""
-    return ColdSpec(target, tolerance, Bytes(derived.cold_bytes))
 
 
 def _flag_or(workload: Workload, name: str, derived: int) -> int:

@@ -10,15 +10,13 @@ from harness.quantities import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
 from harness.workloads.planning import DerivedNumbers
 
-TableRow = Sequence[str]
-
 
 def minutes(seconds: float) -> str:
     """Return a duration as ``75 s`` or ``12 min``."""
     return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
 
 
-def grid(header: TableRow, rows: Sequence[TableRow], *, markdown: bool) -> str:
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool) -> str:
     """Return rows as an aligned text table or a Markdown one."""
     if markdown:
         return tables.markdown(header, rows) + "\n"
@@ -59,7 +57,7 @@ def records(plan: Plan) -> list[dict[str, Scalar]]:
 
 
 def _runs(plan: Plan, *, markdown: bool) -> str:
-    rows: list[TableRow] = []
+    rows: list[Sequence[str]] = []
     for host in plan.hosts:
         missing = {probe.level for probe in host.inspection.levels if not probe.available}
         for run in host.runs:

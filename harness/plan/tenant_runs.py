@@ -9,13 +9,7 @@ from harness import levels
 from harness.errors import ConfigError
 from harness.levels import budget
 from harness.plan import bare
-from harness.plan.derive import (
-    MIB,
-    USABLE_SHARE,
-    Derived,
-    cold_spec,
-    derive,
-)
+from harness.plan.derive import MIB, USABLE_SHARE, Derived, derive
 from harness.plan.mix_models import Tenant, TenantMix
 from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
@@ -26,6 +20,7 @@ from harness.plan.workload_models import AnyWorkload, Workload
 from harness.quantities import format_size
 from harness.store.spec import (
     Bytes,
+    ColdSpec,
     Inspection,
     Limits,
     PhaseRole,
@@ -149,6 +144,7 @@ def _plan_tenant(
     predicted, specs, timeout = predict(workload, derived, specs, inspection.device.kind)
     level = levels.LEVELS[place.level.name]
     owner = tenant.shares is None
+    cold = ColdSpec(study.target_utilisation, study.tolerance, Bytes(derived.cold_bytes))
     spec = TenantSpec(
         name=tenant.name,
         level=place.level.name,
@@ -158,7 +154,7 @@ def _plan_tenant(
         zones=place.zones,
         conventional=place.conventional,
         active=level.opens(place.device, place.level.options) if owner else 0,
-        cold=cold_spec(derived, study.target_utilisation, study.tolerance) if owner else None,
+        cold=cold if owner else None,
         limits=Limits(**tenant.limits.model_dump()),
         weight=tenant.weight,
         start_offset=tenant.start,

@@ -13,12 +13,8 @@ class Talk:
         self._begin = time.monotonic()
         self._quiet = quiet
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self._begin
-
     def say(self, text: str) -> None:
         """Print one line."""
         if not self._quiet:
-            print(f"[{self.seconds:4.0f} s] {text}", file=sys.stderr, flush=True)  # noqa: T201
+            seconds = time.monotonic() - self._begin
+            print(f"[{seconds:4.0f} s] {text}", file=sys.stderr, flush=True)  # noqa: T201

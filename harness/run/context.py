@@ -17,7 +17,7 @@ from harness.machine.native_host import NativeHost
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
 from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
-from harness.observe.tracing.tracer import PhaseTracer
+from harness.observe.tracing.tracer import TracedTenant
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import ProgressPublisher
 from harness.run.recording import Recording
@@ -88,7 +88,7 @@ class RunningLevel:
     conventional: Device | None
     writer: RunWriter
     began: float
-    tracer: PhaseTracer | None = None
+    tracer: TracedTenant | None = None
     tools: ToolReads = field(default_factory=ToolReads)
     marks: Callable[[], Mapping[str, SeriesMark]] = dict
     recording: Recording | None = None

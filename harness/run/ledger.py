@@ -25,7 +25,7 @@ from harness.store.ledger import (
     Snapshot,
 )
 from harness.store.media import ModelledMedia
-from harness.workloads import loads_database
+from harness.workloads import program_of
 from harness.workloads.load_program import BareCounts
 
 MODELLED = f"{MODELLED_MEDIA} H + P"
@@ -104,7 +104,7 @@ def _phase(
     level: str, output: PhaseOutput, before: BarrierSnapshot, after: BarrierSnapshot
 ) -> _Interval:
     own = _counted(before, after)
-    database = loads_database(output.spec)
+    database = program_of(output.spec).uses_database
     checks = [closures.user_to_wal(output)] if database else []
     if own is not None and database:
         checks += closures.rocksdb_to_level(output, level, own.payload)

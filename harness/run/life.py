@@ -15,8 +15,7 @@ from harness.levels.level import LevelContext, LevelUp
 from harness.machine.claim import run_label
 from harness.machine.hold import quiet
 from harness.machine.schedulers import schedulers
-from harness.observe.tracing.tenant_tracer import TenantTracer
-from harness.observe.tracing.tracer import PhaseTracer
+from harness.observe.tracing.tracer import Tracer
 from harness.run.context import RunContext, RunningLevel, ToolReads
 from harness.run.ending import Ending, and_then, of_error, reason_of
 from harness.run.measure import Measurement
@@ -25,7 +24,7 @@ from harness.run.recording import recording, stopped
 from harness.run.result_builder import ResultBuilder
 from harness.run.slices import mapped
 from harness.run.tenant import RunningTenant, has_devices_alone, tenants_of
-from harness.run.tracing import tenants_traced, traced
+from harness.run.tracing import traced
 from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
@@ -180,17 +179,15 @@ class Life:
     def _live(self) -> None:
         record, spec = self._record, self._spec
         with ExitStack() as stack:
-            tracer: PhaseTracer | TenantTracer | None = None
-            if not spec.tenants:
-                tracer = stack.enter_context(
-                    traced(
-                        self._context,
-                        spec,
-                        self._claim.devices,
-                        record=record,
-                        writer=self._writer,
-                    )
-                )
+            tracing = traced(
+                self._context,
+                spec,
+                self._claim.devices,
+                zoned=self._zoned,
+                record=record,
+                writer=self._writer,
+            )
+            tracer = None if spec.tenants else stack.enter_context(tracing)
             self._claim.clear()
             self._map_slices(stack)
             ups: dict[str, LevelUp] = {}
@@ -203,16 +200,7 @@ class Life:
                 # Tracing starts after formatting, which resets all zones of a namespace at once.
                 # The tracer would count such a reset for all tenants together. It first reads the
                 # state of the zones.
-                tracer = stack.enter_context(
-                    tenants_traced(
-                        self._context,
-                        spec,
-                        self._claim.devices,
-                        zoned=self._zoned,
-                        record=record,
-                        writer=self._writer,
-                    )
-                )
+                tracer = stack.enter_context(tracing)
             for tenant in self._tenants:
                 self._join(tenant, ups[tenant.spec.stack], tracer)
             record.note_host(self._joined)  # the host's settings are now as in the measurement
@@ -222,7 +210,7 @@ class Life:
                 record,
                 self._joined,
                 zoned=self._zoned,
-                tracer=tracer if isinstance(tracer, TenantTracer) else None,
+                tracer=tracer,
             ).run()
             self._context.progress.phase("level check")
             for tenant in self._joined:
@@ -299,17 +287,13 @@ class Life:
             for record in up.records:
                 self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
 
-    def _join(
-        self, tenant: RunningTenant, up: LevelUp, tracer: PhaseTracer | TenantTracer | None
-    ) -> None:
+    def _join(self, tenant: RunningTenant, up: LevelUp, tracer: Tracer | None) -> None:
         """Give a tenant its database on a file system that is up."""
         if up.db is not None and not tenant.owns_file_system:
             db = up.db.parent / f"db-{tenant.spec.name}"
             db.mkdir()
             up = replace(up, db=db, database_log=db / "LOG")
-        if isinstance(tracer, TenantTracer):
-            zoned = Path(tenant.spec.device.path).name if tenant.level.uses_zoned else None
-            tracer = tracer.of(zoned)
+        zoned = Path(tenant.spec.device.path).name if tenant.level.uses_zoned else None
         tenant.running = RunningLevel(
             tenant.level,
             up,
@@ -317,7 +301,7 @@ class Life:
             tenant.conventional,
             self._writer,
             self._record.began,
-            tracer,
+            tracer.of(zoned) if tracer else None,
             self._tools,
             recording=self._record.recording,
         )

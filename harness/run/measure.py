@@ -14,7 +14,7 @@ from harness.machine import scopes
 from harness.observe import host_gauges, rocksdb_build, zone_states
 from harness.observe.gauges import Gauge, Reader
 from harness.observe.sampler import SampledSeries, Sampler, interval
-from harness.observe.tracing.tenant_tracer import TenantTracer
+from harness.observe.tracing.tracer import Tracer
 from harness.rules.level import DIRECT_FLAGS
 from harness.run import barrier, phase
 from harness.run.context import RunContext
@@ -37,7 +37,7 @@ class Measurement:
     A plain run has one tenant, whose measured phases run in turn. In a mix, the tenants are filled
     one after the other and measured together.
 
-    ``tracer`` belongs to a run with several tenants; null if it is not traced.
+    ``tracer`` is null if the run is not traced.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Measurement:
         tenants: Sequence[RunningTenant],
         *,
         zoned: Sequence[Device],
-        tracer: TenantTracer | None,
+        tracer: Tracer | None,
     ) -> None:
         self._context = context
         self._spec = spec

@@ -13,7 +13,8 @@ from harness.errors import ZonelabError
 from harness.machine import scopes
 from harness.machine.claim import run_label
 from harness.nulls import difference
-from harness.observe.tracing.tenant_tracer import TenantTracer, activity
+from harness.observe.tracing.tenant_tracer import activity
+from harness.observe.tracing.tracer import Tracer
 from harness.observe.zone_reports import ACTIVE
 from harness.run import barrier, phase, zone_use
 from harness.run.context import RunContext
@@ -44,7 +45,7 @@ class Together:
     record: ResultBuilder
     tenants: Sequence[RunningTenant]
     zoned: Sequence[Device]
-    tracer: TenantTracer | None
+    tracer: Tracer | None
     tick: Callable[[ReadShare], None]
 
     def run(self) -> None:

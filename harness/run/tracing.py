@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from harness.errors import ZonelabError
 from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.command_log import CommandLog
-from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.observe.tracing.tracer import Tracer, TraceSource
 from harness.run.context import RunContext
 from harness.run.kept_tracer import is_whole
 from harness.run.result_builder import ResultBuilder
+from harness.run.tenant import tenants_of
 from harness.store.result import Issue, Severity
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec, TracingMode
@@ -28,66 +28,38 @@ def traced(
     spec: RunSpec,
     devices: Sequence[Device],
     *,
-    record: ResultBuilder,
-    writer: RunWriter,
-) -> Iterator[Tracer | None]:
-    """Trace a plain run inside the block; null if that is impossible (the record has the reason).
-
-    The block begins before the level comes up, and ends after the level went down.
-    """
-    traceable = [device for device in devices if is_whole(context.host, device)]
-    zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
-    with _source(context, spec, traceable, record=record, writer=writer) as source:
-        found = None
-        if source is not None:
-            found = Tracer(
-                source,
-                zoned=zoned,
-                report=lambda: context.host.zones(spec.device.path),
-                metadata_zones=context.levels[spec.level].metadata_zones,
-                began=record.began,
-            )
-        with _stored(found, writer):
-            yield found
-
-
-@contextmanager
-def tenants_traced(
-    context: RunContext,
-    spec: RunSpec,
-    devices: Sequence[Device],
-    *,
     zoned: Sequence[Device],
     record: ResultBuilder,
     writer: RunWriter,
-) -> Iterator[TenantTracer | None]:
-    """Trace a run of several tenants inside the block; ``zoned`` are its zoned namespaces."""
+) -> Iterator[Tracer | None]:
+    """Trace a run inside the block; null if that is impossible (the record has the reason).
+
+    ``zoned`` are its zoned namespaces. The block of a plain run begins before the level comes up,
+    and ends after the level went down.
+    """
+    if not spec.tenants:
+        devices = [device for device in devices if is_whole(context.host, device)]
+        zoned = [device for device in devices if device in zoned]
     metadata_zones = {
         Path(tenant.device.path).name: context.levels[tenant.level].metadata_zones
-        for tenant in spec.tenants
+        for tenant in tenants_of(spec)
         if tenant.zones is None
     }
     with _source(context, spec, devices, record=record, writer=writer) as source:
-        found = None
-        if source is not None:
-            found = TenantTracer(
-                source,
-                reports={
-                    Path(device.path).name: partial(context.host.zones, device.path)
-                    for device in zoned
-                },
-                metadata_zones=metadata_zones,
-                began=record.began,
-            )
-        with _stored(found, writer):
+        if source is None:
+            yield None
+            return
+        found = Tracer(
+            source,
+            reports={
+                Path(device.path).name: partial(context.host.zones, device.path) for device in zoned
+            },
+            metadata_zones=metadata_zones,
+            began=record.began,
+            plain=not spec.tenants,
+        )
+        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
             yield found
-
-
-def _stored(found: Tracer | TenantTracer | None, writer: RunWriter) -> AbstractContextManager[None]:
-    """End the trace after the block, and store it."""
-    if found is None:
-        return nullcontext()
-    return cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True)
 
 
 @contextmanager

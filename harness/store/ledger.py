@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from harness.nulls import difference, ratio, total
 from harness.store.codec import SCHEMA_VERSION
@@ -19,21 +18,6 @@ MODELLED_MEDIA = "modelled:"  # begins the source of M where a model of a drive 
 # Name of the part of a modelled drive in files that stores the data. Another part models the time.
 CONTENTS = "contents"
 COLD = "cold"  # the entry between "level up" and the first phase
-
-
-class OwnTotals(Protocol):
-    """The fields of ``OwnCounts`` that follow from a level's own ledger."""
-
-    @property
-    def payload(self) -> Mapping[str, int]: ...  # noqa: D102
-    @property
-    def filling(self) -> Mapping[str, int]: ...  # noqa: D102
-    @property
-    def given_up(self) -> Mapping[str, int]: ...  # noqa: D102
-    @property
-    def finishes(self) -> int: ...  # noqa: D102
-    @property
-    def resets(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)

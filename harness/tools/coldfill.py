@@ -18,6 +18,11 @@ _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
 
 
+def timeout(size: int) -> float:
+    """Return the time limit of writing ``size`` bytes of cold data, in seconds."""
+    return _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
+
+
 def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
     """Return the argument list of a fill; the seed is taken modulo 2^64."""
     return [
@@ -48,10 +53,8 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
         if line.startswith("{"):
             progress(parse(line))
 
-    timeout = _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
-    done = proc.stream(
-        write_argv(native.program(PROGRAM), file, size, seed), on_line, timeout=timeout
-    )
+    argv = write_argv(native.program(PROGRAM), file, size, seed)
+    done = proc.stream(argv, on_line, timeout=timeout(size))
     if not done.ok and done.exit_code != _FULL:
         raise proc.failure(done)
     return parse(done.stdout)

@@ -44,11 +44,6 @@ class SourceFacts:
     target_sha256: str  # of the macros that the compiler predefines with these flags
     cpus: int  # for a parallel build; not part of the build id
 
-    @property
-    def series(self) -> str:
-        """Major and minor version: the name of the folder with its patches."""
-        return self.version.rpartition(".")[0]
-
 
 @dataclass(frozen=True, slots=True)
 class Patch:
@@ -117,10 +112,13 @@ def describe(
 
 
 def series(patches: Path | None, facts: SourceFacts) -> tuple[Patch, ...]:
-    """Return the patches for this version, in order; the version may have no folder."""
+    """Return the patches for this version, in order; the version may have no folder.
+
+    The folder's name is the major and minor version.
+    """
     if patches is None:
         return ()
-    files = sorted((patches / facts.series).glob("*.patch"))
+    files = sorted((patches / facts.version.rpartition(".")[0]).glob("*.patch"))
     return tuple(Patch(file.name, checksums.digest(file)) for file in files)
 
 

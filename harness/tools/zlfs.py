@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import ToolFailed
 from harness.store.spec import Scalar
-from harness.tools import native, proc
+from harness.tools import coldfill, native, proc
 
 PROGRAM = "zlfs"
 # The plug-in that db_bench preloads.
@@ -19,9 +19,6 @@ LIBRARY = "libzlfs.so"
 # mkfs resets zones, the others replay the metadata log.
 _MKFS_TIMEOUT_SECONDS = 600.0
 _READ_TIMEOUT_SECONDS = 300.0
-# No measured device is slower, as for coldfill.
-_SLOWEST_BYTES_PER_SECOND = 2_000_000
-_GRACE_SECONDS = 120.0
 
 _VIOLATED = 1
 _CODES = {2: "zlfs-usage", 3: "zlfs-refused", 4: "zlfs-failed"}
@@ -152,7 +149,7 @@ def import_cold(
         if line.isdecimal():
             progress(int(line))
 
-    done = proc.stream(argv, on_line, timeout=_GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND)
+    done = proc.stream(argv, on_line, timeout=coldfill.timeout(size))
     if not done.ok:
         raise _failure(done)
     return parse_import(done.stdout)

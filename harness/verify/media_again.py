@@ -125,9 +125,5 @@ def _compared(
 ) -> Iterator[str]:
     if list(record.earlier) != before:
         yield f"{name}: raw/media.json names other runs before it"
-    elif not record.problem and [_plain(one) for one in record.intervals] != [*again]:
+    elif not record.problem and [replace(one, failed=0) for one in record.intervals] != [*again]:
         yield f"{name}: raw/media.json differs from what the model does with {COMMANDS}"
-
-
-def _plain(one: MediaInterval) -> MediaInterval:
-    return replace(one, failed=0)

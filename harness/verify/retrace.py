@@ -102,9 +102,13 @@ def _noted(folder: Path, traces: Sequence[Trace], zoned: Sequence[TracedDevice])
     transitions = noted.take(parse_notes(text))
     history = History(device.name, _seed(folder, device), device.metadata_zones)
     history.extend(noted.totals(transitions), began=0.0)
+    yield from derived.series(folder, tracer.TIMELINE, _rows(history))
+
+
+def _rows(history: History) -> list[tuple[float, str]]:
+    """Return the timeline as times, and the other columns."""
     rows = [line.partition(",")[::2] for line in history.timeline().splitlines()[1:]]
-    wanted = [(float(t), rest) for t, rest in rows]
-    yield from derived.series(folder, tracer.TIMELINE, wanted)
+    return [(float(t), rest) for t, rest in rows]
 
 
 def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
@@ -142,8 +146,7 @@ def _tables(
         history = histories[name]
         if packed.text(folder / file) != history.table(totals):
             yield f"{file}: differs from raw/{OUTPUT}"
-        rows = [line.partition(",")[::2] for line in history.timeline().splitlines()[1:]]
-        wanted += [(float(t), rest) for t, rest in rows]
+        wanted += _rows(history)
     # Commands of two namespaces in the same microsecond have no order.
     yield from derived.series(folder, tracer.TIMELINE, sorted(wanted, key=_device), key=_device)
 

@@ -46,15 +46,6 @@ class TenantZones:
     capacity: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The two series that are compared; ``file`` is the name of the first."""
-
-    file: str
-    zones: SeriesTable
-    disks: SeriesTable
-
-
 def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | None:
     """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
     if device.zone_capacity is None:
@@ -83,8 +74,7 @@ def _differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iter
             return
     events = _events(folder, place)
     if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
-        tables = Tables(place.file, zones, disks)
-        yield from _compared(name, place.capacity, stored, tables, events)
+        yield from _compared(place, stored, zones, disks, events)
 
 
 def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
@@ -127,29 +117,35 @@ def _is_exact(name: str, stored: StoredTenant, events: Sequence[ZoneEvent], last
 
 
 def _compared(
-    name: str, capacity: int, stored: StoredTenant, tables: Tables, events: Sequence[ZoneEvent]
+    place: TenantZones,
+    stored: StoredTenant,
+    zones: SeriesTable,
+    disks: SeriesTable,
+    events: Sequence[ZoneEvent],
 ) -> Iterator[str]:
     first, last = stored.snapshots[0], stored.snapshots[-1]
+    name = first.counters.zoned
     column = f"{name}.write_bytes"
-    written = [*tables.disks.numbers(column), last.counters.written[name]]
-    after = dict(zip(tables.disks.times, pairwise(written), strict=True))
+    written = [*disks.numbers(column), last.counters.written[name]]
+    after = dict(zip(disks.times, pairwise(written), strict=True))
     if written[-1] < written[-2]:
         # The run ended in a phase, so that no barrier follows the last sample.
-        del after[tables.disks.times[-1]]
-    following = dict(pairwise([*tables.disks.times, tables.disks.times[-1] + 1]))
+        del after[disks.times[-1]]
+    following = dict(pairwise([*disks.times, disks.times[-1] + 1]))
     base = first.counters.written[name] - sum(first.allocated or ())
-    for t, row in zip(tables.zones.times, tables.zones.rows, strict=True):
+    for t, row in zip(zones.times, zones.rows, strict=True):
         if t not in after:
             continue
         taken = _taken(events, t - _SKEW, following[t] + _SKEW)
         low, high = (
-            base + bytes_ + part for bytes_, part in zip(_inside(row, capacity), taken, strict=True)
+            base + held + part
+            for held, part in zip(_inside(row, place.capacity), taken, strict=True)
         )
         # Zones are read after diskstats, and before the next sample of diskstats.
         if low > after[t][1] or high < after[t][0]:
             yield (
                 f"{DISKSTATS}: {column}: has {after[t][0]} at {t:.3f} s, "
-                f"{tables.file} and {tracer.TIMELINE} give {low} to {high}"
+                f"{place.file} and {tracer.TIMELINE} give {low} to {high}"
             )
             return
 

@@ -12,11 +12,6 @@ def discover() -> dict[str, LoadProgram]:
     return {program.name: program for program in instances(__name__, __path__, LoadProgram)}  # type: ignore[type-abstract]
 
 
-def loads_database(spec: PhaseSpec) -> bool:
-    """Whether a phase uses RocksDB."""
-    return program_of(spec).uses_database
-
-
 def program_of(spec: PhaseSpec) -> LoadProgram:
     """Return the program of a phase; KeyError: it belongs to a newer zonelab."""
     return PROGRAMS[spec.program]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from harness import levels, workloads
+from tests.fixtures import roles
+from tests.fixtures.roles import ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")
 # Logs what it was called with. insmod makes the target appear, make what was to be compiled.
 PROGRAM = """#!/bin/sh
 echo "$(basename "$0") $*" >> {log}
@@ -56,24 +52,8 @@ class Host:
         """Run a role; return (changed, failed, output)."""
         play = {"name": "Level", "hosts": "all", "gather_facts": False, "roles": [role]}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
-        given = {
-            "zonelab_root": str(ROOT),
-            "zonelab_become": False,
-            "zonelab_lib": str(self.lib),
-            "ansible_python_interpreter": sys.executable,
-            **variables,
-        }
-        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-        argv = [playbook, "-i", "localhost,", "-c", "local", str(self.folder / "play.yml")]
-        argv += ["-e", f"@{ROOT / 'ansible/group_vars/all.yml'}", "-e", json.dumps(given)]
-        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        env = os.environ | {"PATH": path, "ANSIBLE_PIPELINING": "1"}  # half the time
-        done = subprocess.run(
-            argv, cwd=ROOT / "ansible", env=env, capture_output=True, text=True, check=False
-        )
-        found = RECAP.search(done.stdout)
-        assert found, done.stdout + done.stderr
-        return int(found[1]), int(found[2]), done.stdout
+        given = {"zonelab_lib": str(self.lib), **variables}
+        return roles.play(self.folder / "play.yml", given, self.folder / "bin")
 
     def calls(self, program: str) -> list[str]:
         lines = self.log.read_text().splitlines() if self.log.exists() else []

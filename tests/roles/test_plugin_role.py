@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +11,13 @@ import pytest
 import yaml
 
 from harness.tools import proc, zenfs
+from tests.fixtures.roles import ROOT, play
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs("db_bench", "g++", "make", "nm", "pkg-config", "ldd"),
 ]
 
-ROOT = Path(__file__).parents[2]
-RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")
 HEADERS = Path("/usr/include/rocksdb")
 
 
@@ -47,30 +43,18 @@ class Host:
 
     def play(self, *roles: str, **variables: Any) -> tuple[int, int, str]:
         """Run roles; return (changed, failed, output)."""
-        play = {"name": "Plug-in", "hosts": "all", "gather_facts": False, "roles": list(roles)}
-        (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
+        own = {"name": "Plug-in", "hosts": "all", "gather_facts": False, "roles": list(roles)}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([own]))
         given = {
-            "zonelab_root": str(ROOT),
-            "zonelab_become": False,
             "zonelab_lib": str(self.lib),
             "zonelab_python": sys.executable,
             "zonelab_runner": str(self.folder / "zonelab.pyz"),
-            "ansible_python_interpreter": sys.executable,
             "rocksdb_source": str(self.folder / "tree"),
             "rocksdb_plugin_packages": [],
             "zenfs_packages": [],
             **variables,
         }
-        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-        argv = [playbook, "-i", "localhost,", "-c", "local", str(self.folder / "play.yml")]
-        argv += ["-e", f"@{ROOT / 'ansible/group_vars/all.yml'}", "-e", json.dumps(given)]
-        env = os.environ | {"ANSIBLE_PIPELINING": "1"}  # half the time
-        done = subprocess.run(
-            argv, cwd=ROOT / "ansible", env=env, capture_output=True, text=True, check=False
-        )
-        found = RECAP.search(done.stdout)
-        assert found, done.stdout + done.stderr
-        return int(found[1]), int(found[2]), done.stdout
+        return play(self.folder / "play.yml", given)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """``roles/rocksdb`` with the real ansible, CMake and compiler on tests/fixtures/rocksdb."""
 
 import json
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.roles import ROOT, play
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "rocksdb"
-RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")
 
 
 class Host:
@@ -31,10 +29,8 @@ class Host:
         argv = [sys.executable, "-m", "harness.pack", str(self.runner)]
         subprocess.run(argv, cwd=ROOT, check=True)
         self.variables: dict[str, Any] = {
-            "zonelab_root": str(ROOT),
             "zonelab_python": sys.executable,
             "zonelab_runner": str(self.runner),
-            "zonelab_become": False,
             "rocksdb_build": "source",
             "rocksdb_source": str(self.source),
             "rocksdb_plugins": {"toy": str(self.plugin)},
@@ -45,20 +41,7 @@ class Host:
 
     def play(self, **variables: Any) -> tuple[int, int, str]:
         """Run the role; return (changed, failed, output)."""
-        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-        argv = [playbook, "-i", "localhost,", "-c", "local", str(FIXTURE / "play.yml")]
-        argv += ["-e", f"@{ROOT / 'ansible/group_vars/all.yml'}"]
-        done = subprocess.run(
-            [*argv, "-e", json.dumps(self.variables | variables)],
-            cwd=ROOT / "ansible",
-            env=os.environ | {"ANSIBLE_PIPELINING": "1"},  # half the time
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        found = RECAP.search(done.stdout)
-        assert found, done.stdout + done.stderr
-        return int(found[1]), int(found[2]), done.stdout
+        return play(FIXTURE / "play.yml", self.variables | variables)
 
     def built(self, **variables: Any) -> str:
         """Run the role, which must succeed; return the id of the build that is linked."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.fixtures.roles import ROOT, play
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-RECAP = re.compile(r"ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+)")
 # Each keeps its state in files beside it: areas in use with their priorities, and timers at work.
 # swapon is as in util-linux 2.38 on Linux 6.1: areas get -2, -3, ... in order of activation.
 FAKES = {
@@ -79,29 +76,15 @@ class Machine:
         (self.folder / "own.yml").write_text(yaml.safe_dump(self.tuning))
         part = {"tasks_from": "restore"} if restore else {}
         task = {"ansible.builtin.import_role": {"name": "tuning"} | part}
-        play = self.folder / "play.yml"
-        play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+        file = self.folder / "play.yml"
+        file.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
         variables = {
-            "zonelab_root": str(ROOT),
-            "zonelab_become": False,
             "zonelab_state": str(self.folder / "state"),
             "tuning_name": os.path.relpath(self.folder / "own", ROOT / "configs/tunings"),
-            "ansible_python_interpreter": sys.executable,
         }
-        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-        done = subprocess.run(
-            [playbook, "-i", "localhost,", "-c", "local", str(play), "-e", json.dumps(variables)],
-            cwd=ROOT / "ansible",
-            env=os.environ
-            | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "ANSIBLE_PIPELINING": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        found = RECAP.search(done.stdout)
-        assert found, done.stdout + done.stderr
-        assert found[2] == "0", done.stdout
-        return int(found[1])
+        changed, failed, output = play(file, variables, self.folder / "bin")
+        assert not failed, output
+        return changed
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,10 @@ import pytest
 from harness.machine.manifest import host_facts
 from harness.plan.host_changes import host_digest
 from harness.store.campaign import Campaign, CampaignPaths
-from harness.store.files import dumps
+from harness.store.files import dumps, load_record
+from harness.store.ledger import Ledger, LedgerEntry
+from harness.store.result import Result
+from harness.store.rundir import load_result
 from harness.store.spec import (
     ColdSpec,
     HostPlan,
@@ -54,6 +58,27 @@ class Machine:
     def runs(self) -> Path:
         return self.root / "state" / "campaigns" / "c" / "runs"
 
+    @property
+    def folder(self) -> Path:
+        """The directory of the first run."""
+        return self.runs / self.plan.hosts[0].runs[0].run
+
+    @property
+    def result(self) -> Result:
+        return load_result(self.folder)
+
+    def codes(self) -> set[str]:
+        return {issue.code for issue in self.result.issues}
+
+    def entry(self, name: str) -> LedgerEntry:
+        found = load_record(Ledger, self.folder / "ledger.json").entry(name)
+        assert found is not None
+        return found
+
+    def behave(self, **modes: str) -> None:
+        """Let the program of a phase go wrong."""
+        (self.root / "behave.json").write_text(json.dumps(modes))
+
     def save(self) -> None:
         (self.root / "plan.json").write_text(dumps(self.plan))
 
@@ -63,6 +88,10 @@ class Machine:
         runs = tuple(replace(run, **changes) for run in host.runs)
         self.plan = replace(self.plan, hosts=(replace(host, runs=runs),))
         self.save()
+
+    def keep_first_run(self) -> None:
+        host = self.plan.hosts[0]
+        self.change_plan(hosts=(replace(host, runs=host.runs[:1]),))
 
     def change_phases(self, **changes: Any) -> None:
         phases = self.plan.hosts[0].runs[0].phases

@@ -21,14 +21,6 @@ pytestmark = pytest.mark.slow  # every test starts the runner
 IDENTITY = "eui.5254000000000002"
 
 
-def behave(machine: Machine, **modes: str) -> None:
-    (machine.root / "behave.json").write_text(json.dumps(modes))
-
-
-def result(machine: Machine, run: str = "fake--r01") -> Result:
-    return load_result(machine.runs / run)
-
-
 def later(found: Result) -> list[str]:
     return [issue.message for issue in found.issues if issue.code == "clean-up"]
 
@@ -40,11 +32,11 @@ def last_event(machine: Machine) -> JournalEvent:
 
 
 def test_a_failed_clean_up_is_an_issue_beside_the_first_error(machine: Machine) -> None:
-    behave(machine, overwrite="exit")
+    machine.behave(overwrite="exit")
     (machine.root / "down-fails").touch()
     done = machine.run("--only", "fake--r01")
     assert done.returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert (found.status, found.reason.code) == (Status.FAILED, "db-bench-failed")
     assert later(found) == ["umount failed (exit 32): target is busy"]
@@ -61,17 +53,17 @@ def test_a_failed_clean_up_is_an_issue_beside_the_first_error(machine: Machine) 
 def test_a_clean_up_that_fails_alone_fails_the_run(machine: Machine) -> None:
     (machine.root / "down-fails").touch()
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert "umount failed" in found.reason.message
     assert later(found) == []
 
 
 def test_a_barrier_that_fails_does_not_hide_the_program_before_it(machine: Machine) -> None:
-    behave(machine, overwrite="crash")
+    machine.behave(overwrite="crash")
     (machine.root / "sync-fails").write_text("overwrite")
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert found.reason.code == "db-bench-failed"
     assert "ended with signal 11 in phase overwrite" in found.reason.message
@@ -81,11 +73,11 @@ def test_a_barrier_that_fails_does_not_hide_the_program_before_it(machine: Machi
 
 
 def test_a_run_that_cannot_be_judged_keeps_its_first_error(machine: Machine) -> None:
-    behave(machine, overwrite="exit")
+    machine.behave(overwrite="exit")
     (machine.root / "no-judge").touch()
     assert machine.run().returncode == 4
     for run in ("fake--r01", "fake--r02"):
-        found = result(machine, run)
+        found = load_result(machine.runs / run)
         assert found.reason is not None
         assert (found.status, found.reason.code) == (Status.FAILED, "db-bench-failed")
         assert later(found) == ["RuntimeError: no judge"]
@@ -95,7 +87,7 @@ def test_a_run_that_cannot_be_judged_keeps_its_first_error(machine: Machine) -> 
 
 
 def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> None:
-    behave(machine, overwrite="stuck")
+    machine.behave(overwrite="stuck")
     machine.change_phases(timeout_seconds=2)
     (machine.root / "unkillable").touch()
     zones = machine.root / "zones.json"
@@ -105,7 +97,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
         assert done.returncode == 4, done.stderr
         assert f"(pid {pid}) does not end after SIGKILL" in done.stderr
         assert "hint: zonelab keeps its claim" in done.stderr
-        found = result(machine)
+        found = machine.result
         assert found.reason is not None
         assert (found.status, found.reason.code) == (Status.FAILED, "hung")
         assert f"thread {pid} (" in (machine.runs / "fake--r01/raw/hung.txt").read_text()
@@ -129,7 +121,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
     finally:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not Path(f"/proc/{pid}/cwd").exists(), "the process is gone")
-    behave(machine)
+    machine.behave()
     (machine.root / "unkillable").unlink()
     for path in sorted((machine.root / "run").rglob("*"), reverse=True):  # no mount, but a folder
         if path.name != "hung.json":
@@ -142,7 +134,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
 def test_a_stop_that_meets_a_hung_process_stays_a_stop_and_keeps_the_claim(
     machine: Machine,
 ) -> None:
-    behave(machine, overwrite="stuck")
+    machine.behave(overwrite="stuck")
     (machine.root / "unkillable").touch()
     child = machine.start()
     started = machine.root / "started"
@@ -152,7 +144,7 @@ def test_a_stop_that_meets_a_hung_process_stays_a_stop_and_keeps_the_claim(
         child.send_signal(signal.SIGTERM)
         _, stderr = child.communicate(timeout=60)
         assert child.returncode == 130, stderr
-        found = result(machine)
+        found = machine.result
         assert found.status is Status.ABORTED
         assert len(later(found)) == 1
         assert "does not end after SIGKILL" in later(found)[0]

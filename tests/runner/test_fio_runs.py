@@ -17,8 +17,8 @@ from harness.machine.guard import Guard
 from harness.machine.journal import Journal
 from harness.observe import signatures
 from harness.store.files import dumps, load_record
-from harness.store.ledger import ClosureState, Ledger, LedgerEntry
-from harness.store.result import Result, Severity, Status
+from harness.store.ledger import ClosureState
+from harness.store.result import Severity, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole, RunSpec
 from harness.verify import agreement, recompute
@@ -58,24 +58,7 @@ class Bare(Machine):
         cold = ColdSpec(0.0, 1.0, Bytes(0))
         names = {"run": RUN, "cell": "raw-conventional", "level": "raw-conventional"}
         self.change_runs(phases=phases, cold=cold, **names)
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(replace(host, runs=host.runs[:1]),))
-
-    @property
-    def folder(self) -> Path:
-        return self.runs / RUN
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.folder)
-
-    def entry(self, name: str) -> LedgerEntry:
-        found = load_record(Ledger, self.folder / "ledger.json").entry(name)
-        assert found is not None
-        return found
-
-    def codes(self) -> set[str]:
-        return {issue.code for issue in self.result.issues}
+        self.keep_first_run()
 
     def behave(self, mode: str) -> None:
         (self.root / "behave").write_text(mode)

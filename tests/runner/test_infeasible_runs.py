@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from harness.store.result import Status
@@ -28,7 +26,7 @@ def test_cells_that_the_plan_finds_infeasible_are_not_run(machine: Machine) -> N
 
 
 def test_a_device_that_fills_up_is_the_answer_where_the_study_trades_room(machine: Machine) -> None:
-    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "full"}))
+    machine.behave(overwrite="full")
     machine.change_runs(factors={"finish_occupancy_pct": 0})
     done = machine.run("--only", RUN)
     assert done.returncode == 0, done.stderr
@@ -41,13 +39,13 @@ def test_a_device_that_fills_up_is_the_answer_where_the_study_trades_room(machin
 
 
 def test_elsewhere_it_is_a_failure(machine: Machine) -> None:
-    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "full"}))
+    machine.behave(overwrite="full")
     assert machine.run("--only", RUN).returncode == 4
     assert load_result(machine.runs / RUN).status is Status.FAILED
 
 
 def test_a_failure_for_another_reason_stays_a_failure(machine: Machine) -> None:
-    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "exit"}))
+    machine.behave(overwrite="exit")
     machine.change_runs(factors={"finish_occupancy_pct": 0})
     assert machine.run("--only", RUN).returncode == 4
     assert load_result(machine.runs / RUN).status is Status.FAILED

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.result import Result, Status
-from harness.store.rundir import load_result
+from harness.store.result import Status
 from harness.store.spec import PhaseRole
 from harness.verify import recompute
 from tests.runner import fakes
@@ -37,18 +36,10 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def result(machine: Machine) -> Result:
-    return load_result(machine.runs / RUN)
-
-
-def behave(machine: Machine, **modes: str) -> None:
-    (machine.root / "behave.json").write_text(json.dumps(modes))
-
-
 def test_a_run(mixed: Machine) -> None:
     done = mixed.run("--only", RUN)
     assert done.returncode == 0, done.stderr
-    found = result(mixed)
+    found = mixed.result
     assert found.status is Status.OK, found.issues
     assert [phase.benchmark for phase in found.phases] == ["mix", "mix"]
     assert found.phases[1].operations_done == 20_000
@@ -87,17 +78,17 @@ def test_a_series_that_was_changed_is_found(mixed: Machine) -> None:
     [("exit", "no-space"), ("truncate", "output-malformed"), ("crash", "exit-status")],
 )
 def test_a_failure_gives_no_result(mixed: Machine, mode: str, code: str) -> None:
-    behave(mixed, mix=mode)
+    mixed.behave(mix=mode)
     assert mixed.run("--only", RUN).returncode == 4
-    found = result(mixed)
+    found = mixed.result
     assert found.status is not Status.OK
     assert code in {issue.code for issue in found.issues}
 
 
 def test_wrong_data_is_named(mixed: Machine) -> None:
-    behave(mixed, mix="wrong")
+    mixed.behave(mix="wrong")
     assert mixed.run("--only", RUN).returncode == 4
-    found = result(mixed)
+    found = mixed.result
     assert found.status is Status.FAILED
     assert [i.actual for i in found.issues if i.code == "data-wrong"] == [2]
     assert found.reason is not None
@@ -108,7 +99,7 @@ def test_wrong_data_is_named(mixed: Machine) -> None:
 def test_without_kvmix_the_run_is_skipped(mixed: Machine) -> None:
     (mixed.root / "native" / "kvmix").unlink()
     mixed.run("--only", RUN)
-    found = result(mixed)
+    found = mixed.result
     assert found.status is Status.SKIPPED
     assert found.reason is not None
     assert found.reason.code == "program-missing"

@@ -11,10 +11,8 @@ from harness import levels
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal, JournalEvent
 from harness.observe import signatures
-from harness.store.files import load_record
-from harness.store.ledger import ClosureState, Ledger, LedgerEntry
-from harness.store.result import Result, Status
-from harness.store.rundir import load_result
+from harness.store.ledger import ClosureState
+from harness.store.result import Status
 from harness.store.spec import Bytes, ColdSpec, PhaseRole
 from harness.verify import recompute
 from tests.fixtures.waiting import until
@@ -46,25 +44,7 @@ class Bare(Machine):
         )
         cold = ColdSpec(0.0, 1.0, Bytes(0))
         self.change_runs(run=RUN, cell="raw-device", level="raw-device", phases=(phase,), cold=cold)
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
-
-    @property
-    def folder(self) -> Path:
-        return self.runs / RUN
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.folder)
-
-    @property
-    def entry(self) -> LedgerEntry:
-        found = load_record(Ledger, self.folder / "ledger.json").entry("probe")
-        assert found is not None
-        return found
-
-    def codes(self) -> set[str]:
-        return {issue.code for issue in self.result.issues}
+        self.keep_first_run()
 
 
 @pytest.fixture
@@ -93,13 +73,13 @@ def test_a_run(bare: Bare) -> None:
 
 def test_its_ledger_closes(bare: Bare) -> None:
     assert bare.run().returncode == 0
-    states = {(one.upper, one.lower): one.state for one in bare.entry.closures}
+    states = {(one.upper, one.lower): one.state for one in bare.entry("probe").closures}
     assert states == {
         ("raw-device", "kernel"): ClosureState.EXACT,
         ("kernel", "device"): ClosureState.UNKNOWN,  # nobody counts behind the fake kernel
         ("raw-device space", "zone report"): ClosureState.EXACT,
     }
-    assert bare.entry.pad == {"explicit": PAD}
+    assert bare.entry("probe").pad == {"explicit": PAD}
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,6 @@ from tests.runner.conftest import CAPACITY, COLD, DATABASE, ROOT, Machine, conse
 pytestmark = pytest.mark.slow  # every test starts the runner
 
 
-def behave(machine: Machine, **modes: str) -> None:
-    (machine.root / "behave.json").write_text(json.dumps(modes))
-
-
-def result(machine: Machine, run: str = "fake--r01") -> Result:
-    return load_result(machine.runs / run)
-
-
 def codes(found: Result) -> dict[str, str]:
     return {issue.code: issue.severity.value for issue in found.issues}
 
@@ -73,7 +65,7 @@ def test_normal(machine: Machine) -> None:
     assert [row["status"] for row in json.loads(done.stdout)] == ["ok", "ok"]
     assert names(machine) == ["fake--r01", "fake--r02"]
     assert_put_back(machine)
-    found = result(machine)
+    found = machine.result
     assert problems(machine.runs / "fake--r01") == []
     assert set(codes(found).values()) == {"info"}
     assert "assertions-enabled" in codes(found)
@@ -102,7 +94,7 @@ def test_normal(machine: Machine) -> None:
 
 def test_rocksdbs_output_is_kept_and_counted(machine: Machine) -> None:
     assert machine.run().returncode == 0
-    found, folder = result(machine), machine.runs / "fake--r01"
+    found, folder = machine.result, machine.runs / "fake--r01"
     assert found.metrics["overwrite.flush_bytes"].value == 1000
     assert found.metrics["overwrite.compaction_bytes"].value == 0
     assert found.metrics["overwrite.pending_compaction_bytes"].value == 7
@@ -130,10 +122,10 @@ def test_second_call_runs_nothing(machine: Machine) -> None:
 
 
 def test_crash_then_retry(machine: Machine) -> None:
-    behave(machine, overwrite="crash")
+    machine.behave(overwrite="crash")
     done = machine.run("--only", "fake--r01")
     assert done.returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.status is Status.FAILED
     assert found.reason is not None
     assert found.reason.code == "db-bench-failed"
@@ -142,11 +134,11 @@ def test_crash_then_retry(machine: Machine) -> None:
     assert found.metrics["overwrite.throughput"].value is None
     assert (machine.runs / "fake--r01" / "raw" / "overwrite.stdout").is_file()
     assert_put_back(machine)
-    behave(machine)
+    machine.behave()
     assert machine.run("--only", "fake--r01").returncode == 4  # kept as it is
     assert machine.run("--only", "fake--r01", "--retry", "failed").returncode == 0
     assert names(machine) == ["fake--r01", "fake--r01.a2"]
-    assert result(machine, "fake--r01.a2").attempt == 2
+    assert load_result(machine.runs / "fake--r01.a2").attempt == 2
 
 
 @pytest.mark.parametrize(
@@ -162,31 +154,31 @@ def test_crash_then_retry(machine: Machine) -> None:
     ],
 )
 def test_bad_phases(machine: Machine, mode: str, status: Status, code: str) -> None:
-    behave(machine, overwrite=mode)
+    machine.behave(overwrite=mode)
     if mode == "elsewhere":  # the level has to use the companion for its bytes to count
         machine.use_conventional()
     done = machine.run("--only", "fake--r01")
     assert done.returncode == (0 if status is Status.OK else 4), done.stderr
-    found = result(machine)
+    found = machine.result
     assert found.status is status
     assert code in codes(found)
     assert_put_back(machine)
 
 
 def test_an_error_of_another_device_is_no_issue(machine: Machine) -> None:
-    behave(machine, overwrite="kernel-error-elsewhere")
+    machine.behave(overwrite="kernel-error-elsewhere")
     assert machine.run("--only", "fake--r01").returncode == 0
-    assert "io-errors" not in codes(result(machine))
+    assert "io-errors" not in codes(machine.result)
     log = (machine.runs / "fake--r01" / "raw" / "kernel.log").read_text()
     assert "dev sdz" in log
     assert "# devices of the run: 259:2 nvme0 nvme0n2\n" in log
 
 
 def test_hang_is_killed(machine: Machine) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     machine.change_phases(timeout_seconds=2)
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert found.reason.code == "phase-timeout"
     assert codes(found)["phase-timeout"] == "error"
@@ -196,10 +188,10 @@ def test_hang_is_killed(machine: Machine) -> None:
 
 
 def test_a_phase_that_gets_nowhere_is_given_up(machine: Machine) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     machine.change_phases(stall_seconds=2, operations=1_000_000)
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert found.reason.code == "phase-stalled"
     assert "RocksDB: Cancelled compaction" in found.reason.message
@@ -208,10 +200,10 @@ def test_a_phase_that_gets_nowhere_is_given_up(machine: Machine) -> None:
 
 
 def test_run_time_limit(machine: Machine) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     machine.change_runs(timeout_seconds=4)
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.reason is not None
     assert found.reason.code == "run-timeout"
     assert_put_back(machine)
@@ -219,7 +211,7 @@ def test_run_time_limit(machine: Machine) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stop_puts_everything_back(machine: Machine, number: signal.Signals) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     child = machine.start()
     wait_for(machine.root / "started", "overwrite")
     assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
@@ -227,19 +219,19 @@ def test_stop_puts_everything_back(machine: Machine, number: signal.Signals) -> 
     _, stderr = child.communicate(timeout=30)
     assert child.returncode == 130, stderr
     assert "Traceback" not in stderr
-    assert result(machine).status is Status.ABORTED
+    assert machine.result.status is Status.ABORTED
     assert names(machine) == ["fake--r01"]
     assert_put_back(machine)
     progress = machine.root / "state" / "campaigns" / "c" / "progress.json"
     assert json.loads(progress.read_text())["state"] == "aborted"
-    behave(machine)
+    machine.behave()
     assert machine.run().returncode == 0
     assert names(machine) == ["fake--r01", "fake--r01.a2", "fake--r02"]
 
 
 def test_kill_nine_then_resume(machine: Machine) -> None:
     assert machine.run("--only", "fake--r01").returncode == 0
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     child = machine.start()
     started = machine.root / "started"
     until(lambda: started.read_text().count("overwrite") >= 2, "the second run's overwrite")
@@ -249,7 +241,7 @@ def test_kill_nine_then_resume(machine: Machine) -> None:
     until(lambda: not is_alive(pid), "db_bench dies with the runner", seconds=5)
     assert list(machine.runs.glob(".*.partial"))
     assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
-    behave(machine)
+    machine.behave()
     shutil_free_mount(machine)
     done = machine.run()
     assert done.returncode == 0, done.stderr
@@ -277,13 +269,13 @@ def test_kill_nine_then_another_level_on_the_companion(machine: Machine) -> None
     """The label that proves ownership of the zoned device is on the companion, formatted first."""
     machine.use_conventional()
     (machine.root / "label-on-companion").touch()
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     child = machine.start("--only", "fake--r01")
     wait_for(machine.root / "started", "overwrite")
     child.kill()
     child.communicate(timeout=30)
     assert json.loads((machine.root / "zones.json").read_text()) != {}
-    behave(machine)
+    machine.behave()
     shutil_free_mount(machine)
 
     host = machine.plan.hosts[0]
@@ -306,7 +298,7 @@ def shutil_free_mount(machine: Machine) -> None:
 
 
 def test_foreign_data_after_a_kill_is_refused(machine: Machine) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     child = machine.start()
     wait_for(machine.root / "started", "overwrite")
     child.kill()
@@ -314,7 +306,7 @@ def test_foreign_data_after_a_kill_is_refused(machine: Machine) -> None:
     shutil_free_mount(machine)
     fakes.put_btrfs(machine.root / "dev" / "nvme0n2", "precious")
     content = (machine.root / "dev" / "nvme0n2").read_bytes()
-    behave(machine)
+    machine.behave()
     done = machine.run()
     assert done.returncode == 3
     assert "labelled 'precious'" in done.stderr
@@ -372,7 +364,7 @@ def test_unavailable_level_is_skipped(machine: Machine) -> None:
     (machine.root / "unavailable").touch()
     done = machine.run()
     assert done.returncode == 0
-    found = result(machine)
+    found = machine.result
     assert found.status is Status.SKIPPED
     assert found.reason is not None
     assert found.reason.code == "program-missing"
@@ -382,7 +374,7 @@ def test_unavailable_level_is_skipped(machine: Machine) -> None:
 def test_infeasible_utilisation_is_skipped(machine: Machine) -> None:
     machine.change_cold(target_utilisation=0.97)
     assert machine.run("--only", "fake--r01").returncode == 0
-    found = result(machine)
+    found = machine.result
     assert found.status is Status.SKIPPED
     assert found.reason is not None
     assert found.reason.code == "utilisation-infeasible"
@@ -392,7 +384,7 @@ def test_infeasible_utilisation_is_skipped(machine: Machine) -> None:
 def test_missed_utilisation_is_invalid(machine: Machine) -> None:
     (machine.root / "database-bytes").write_text("4096")
     assert machine.run("--only", "fake--r01").returncode == 4
-    found = result(machine)
+    found = machine.result
     assert found.status is Status.INVALID
     assert codes(found)["utilisation-missed"] == "error"
 
@@ -401,11 +393,11 @@ def test_fault_in_a_level_does_not_end_the_campaign(machine: Machine) -> None:
     (machine.root / "explode").touch()  # the first up() raises ValueError, the next is well
     done = machine.run()
     assert done.returncode == 4
-    first = result(machine)
+    first = machine.result
     assert first.reason is not None
     assert first.reason.code == "internal"
     assert "ValueError" in (machine.runs / "fake--r01" / "raw" / "traceback.txt").read_text()
-    assert result(machine, "fake--r02").status is Status.OK
+    assert load_result(machine.runs / "fake--r02").status is Status.OK
     assert "Traceback" not in done.stderr
 
 
@@ -463,7 +455,7 @@ def test_disk_fills_up_during_a_run(machine: Machine) -> None:
 
 def test_runner_stays_small(machine: Machine) -> None:
     assert machine.run("--only", "fake--r01").returncode == 0
-    peak = result(machine).metrics["run.harness_memory_peak"].value
+    peak = machine.result.metrics["run.harness_memory_peak"].value
     assert peak is not None
     assert peak < 64 * 2**20
 
@@ -505,7 +497,7 @@ def test_collect_refuses_damaged(machine: Machine) -> None:
 
 
 def test_status_of_a_runner_that_is_gone(machine: Machine) -> None:
-    behave(machine, overwrite="hang")
+    machine.behave(overwrite="hang")
     child = machine.start()
     wait_for(machine.root / "started", "overwrite")
     folder = machine.root / "state" / "campaigns" / "c"

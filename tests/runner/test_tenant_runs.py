@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness.store.campaign import load_plan
-from harness.store.result import Result, Status
-from harness.store.rundir import load_result, problems
+from harness.store.result import Status
+from harness.store.rundir import problems
 from harness.store.spec import Extent, Limits, PhaseRole, TenantSpec
 from harness.verify import recompute
 from tests.runner import fakes
@@ -96,13 +96,8 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def result(machine: Machine) -> Result:
-    return load_result(machine.runs / RUN)
-
-
 def behave(machine: Machine, **modes: str) -> None:
-    named = {name.replace("_", "."): mode for name, mode in modes.items()}
-    (machine.root / "behave.json").write_text(json.dumps(named))
+    machine.behave(**{name.replace("_", "."): mode for name, mode in modes.items()})
 
 
 def window(machine: Machine) -> Any:
@@ -112,7 +107,7 @@ def window(machine: Machine) -> Any:
 def test_two_tenants(shared: Machine) -> None:
     done = shared.run()
     assert done.returncode == 0, done.stderr
-    found = result(shared)
+    found = shared.result
     assert found.status is Status.OK, found.issues
     names = [phase.name for phase in found.phases]
     assert names == ["victim.fill", "victim.mix", "aggressor.fill", "aggressor.mix"]
@@ -170,7 +165,7 @@ def test_one_that_dies_ends_the_others(shared: Machine, how: str) -> None:
     behave(shared, victim_mix="hang", aggressor_mix=how)
     done = shared.run()
     assert done.returncode == 4, done.stderr
-    found = result(shared)
+    found = shared.result
     assert found.status is Status.INVALID
     errors = [issue for issue in found.issues if issue.severity.value == "error"]
     assert errors[0].code == "tenant-died"
@@ -192,7 +187,7 @@ def test_one_that_dies_before_it_is_ready(shared: Machine) -> None:
     )
     script.chmod(0o755)
     assert shared.run().returncode == 4
-    found = result(shared)
+    found = shared.result
     assert found.status is Status.INVALID
     (died,) = [issue for issue in found.issues if issue.code == "tenant-died"]
     assert "tenant aggressor ended with exit status 4 before it began" in died.message
@@ -223,7 +218,7 @@ def test_one_that_dies_before_it_is_ready(shared: Machine) -> None:
 def test_a_fill_that_fails(shared: Machine) -> None:
     behave(shared, aggressor_fill="exit")
     assert shared.run().returncode == 4
-    found = result(shared)
+    found = shared.result
     assert found.status is Status.FAILED
     assert found.reason is not None
     assert found.reason.code == "load-failed"
@@ -235,7 +230,7 @@ def test_a_budget_is_looked_at_again(shared: Machine) -> None:
         limit = shared.host.sysfs.block("nvme0n3") / f"queue/max_{name}_zones"
         limit.write_text("8")
     assert shared.run().returncode == 0
-    found = result(shared)
+    found = shared.result
     assert found.status is Status.SKIPPED
     assert found.reason is not None
     assert found.reason.code == "active-zones-over-budget"
@@ -250,7 +245,7 @@ def test_limits_need_a_unit(shared: Machine) -> None:
     limited = tenant(shared, "aggressor", 3, limits=Limits(cpu=0.5))
     plan(shared, tenant(shared, "victim", 2), limited)
     assert shared.run().returncode == 4
-    found = result(shared)
+    found = shared.result
     assert found.reason is not None
     assert found.reason.code == "tenant-limits"
     assert recompute.of_run(shared.runs / found.run) == []
@@ -277,7 +272,7 @@ def test_a_killed_run_is_put_right(shared: Machine) -> None:
     shutil.rmtree(shared.root / "run")  # of a real level these are mounts, which recovery undoes
     done = shared.run()
     assert done.returncode == 0, done.stderr
-    assert result(shared).status is Status.OK
+    assert shared.result.status is Status.OK
 
 
 def test_extents_travel(shared: Machine) -> None:

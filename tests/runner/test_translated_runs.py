@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine.claim import run_label
-from harness.store.result import Result, Severity, Status
-from harness.store.rundir import load_result
+from harness.store.result import Severity, Status
 from tests.fixtures.level_host import FIXTURES
 from tests.runner import fakes
 from tests.runner.conftest import Machine, consent_in
@@ -44,13 +43,8 @@ class Whole(Machine):
         for name in PROGRAMS:
             (root / "bin" / name).symlink_to(Path(__file__).parent / "fake_tools.py")
         (root / "targets").write_text(TARGETS)
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
+        self.keep_first_run()
         self.change_runs(run=f"{self.level}--r01", cell=self.level, level=self.level)
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.runs / f"{self.level}--r01")
 
     def tools(self, name: str) -> list[str]:
         lines = (self.root / "tools.log").read_text().splitlines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +99,7 @@ def test_each_runs_its_own_blocks_and_results_merge_by_host(lab: Lab) -> None:
 def test_a_host_that_fails_takes_no_other_with_it(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (lab.machines["b"].root / "behave.json").write_text(json.dumps({"overwrite": "crash"}))
+    lab.machines["b"].behave(overwrite="crash")
     assert [lab.run(name) for name in HOSTS] == [0, 4]
     for name in HOSTS:
         lab.collect(name)

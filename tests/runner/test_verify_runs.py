@@ -65,7 +65,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["", "crash", "truncate", "no-gc"])
 def test_an_unchanged_run_verifies(machine: Machine, mode: str) -> None:
-    (machine.root / "behave.json").write_text(json.dumps({"overwrite": mode}))
+    machine.behave(overwrite=mode)
     machine.run("--only", "fake--r01")
     folder = machine.runs / "fake--r01"
     assert (folder / "ledger.json").exists()

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.levels import zenfs
-from harness.store.result import Result, Status
-from harness.store.rundir import load_result
+from harness.store.result import Status
 from tests.runner import fakes
 from tests.runner.conftest import DATABASE, Machine
 
@@ -36,14 +35,9 @@ class Zoned(Machine):
         here = Path(__file__).parent
         (parts / "zenfs").symlink_to(here / "fake_zenfs.py")
         (parts / "db_bench").symlink_to(here / "fake_zenfs_db_bench.py")
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
+        self.keep_first_run()
         self.change_runs(run="zenfs--r01", cell="zenfs", level="zenfs")
         self.change_cold(bytes=COLD)
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.runs / "zenfs--r01")
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 from harness.levels import zlfs
 from harness.machine import code
 from harness.store import checksums
-from harness.store.files import load_record
-from harness.store.ledger import ClosureState, Ledger, LedgerEntry
+from harness.store.ledger import ClosureState
 from harness.store.result import Severity, Status
 from harness.verify import recompute
 from tests.runner.conftest import COLD, DATABASE, consent_in
@@ -79,17 +78,10 @@ def test_the_levels_files_are_kept_and_nothing_else_is_left(zoned: Zoned) -> Non
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def entry(zoned: Zoned, name: str) -> LedgerEntry:
-    ledger = load_record(Ledger, zoned.folder / "ledger.json")
-    found = ledger.entry(name)
-    assert found is not None
-    return found
-
-
 def test_the_ledger_closes(zoned: Zoned) -> None:
     zoned.change_phases(flags={"num": 20000, "threads": 1})
     assert zoned.run().returncode == 0
-    cold, overwrite, run = (entry(zoned, name) for name in ("cold", "overwrite", "run"))
+    cold, overwrite, run = (zoned.entry(name) for name in ("cold", "overwrite", "run"))
     assert cold.submitted == {"nvme0n2": COLD // 4096 * 4096}
     assert (overwrite.flush, overwrite.compaction, overwrite.wal) == (1000, 0, None)
     assert overwrite.pad == {"threshold": 4096}
@@ -120,10 +112,10 @@ def test_reads_of_zlfs_df_belong_to_no_phase(zoned: Zoned) -> None:
     assert zoned.run().returncode == 0
     zone_device = "nvme0n2"
     for phase in zoned.result.phases:
-        assert entry(zoned, phase.name).read[zone_device] == READ
+        assert zoned.entry(phase.name).read[zone_device] == READ
         assert zoned.result.metrics[f"{phase.name}.device_read"].value == READ
-    assert entry(zoned, "run").read[zone_device] == READ * len(zoned.result.phases)
-    assert entry(zoned, "cold").read[zone_device] == 0
+    assert zoned.entry("run").read[zone_device] == READ * len(zoned.result.phases)
+    assert zoned.entry("cold").read[zone_device] == 0
     last = json.loads((zoned.folder / "raw" / "overwrite.counters.json").read_text())
     # df and list at each earlier barrier: level up, cold data, fill.
     assert last["tools_read"] == {zone_device: 3 * 2 * METADATA_READ}

@@ -6,8 +6,6 @@ import lzma
 from pathlib import Path
 
 from harness.levels import zlfs
-from harness.store.result import Result
-from harness.store.rundir import load_result
 from tests.runner.conftest import Machine
 
 LDD = """#!/bin/sh
@@ -33,8 +31,7 @@ class Zoned(Machine):
             (self.lib / f"librocksdb.so.{version}").write_text(version)
         self.ldd(odd="nothing")
         self.change_runs(run="zlfs--r01", cell="zlfs", level="zlfs")
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
+        self.keep_first_run()
 
     def ldd(self, *, odd: str) -> None:
         """Let ldd report another RocksDB for files whose name contains ``odd``."""
@@ -42,14 +39,6 @@ class Zoned(Machine):
         path.parent.mkdir(exist_ok=True)
         path.write_text(LDD.format(odd=odd, lib=self.lib))
         path.chmod(0o755)
-
-    @property
-    def folder(self) -> Path:
-        return self.runs / "zlfs--r01"
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.folder)
 
     def packed(self, name: str) -> str:
         return lzma.decompress((self.folder / "raw" / name).read_bytes()).decode()

@@ -144,7 +144,7 @@ def traced(machine: Machine, patch: pytest.MonkeyPatch) -> Iterator[None]:
     run: Any = machine.plan.hosts[0].runs[0]
     record: Any = SimpleNamespace(began=0.0)
     writer: Any = SimpleNamespace(path=machine.root, write=None)
-    with tracing.traced(context, run, [], record=record, writer=writer):
+    with tracing.traced(context, run, [], zoned=[], record=record, writer=writer):
         yield
 
 

@@ -12,11 +12,12 @@ from harness.errors import GuardRefused, UsageError
 from harness.machine.claim import DeviceClaim, run_label
 from harness.machine.consent import Consent, digest_of, notices, parse
 from harness.machine.guard import Guard
-from harness.machine.journal import Journal, JournalEntry, JournalEvent
+from harness.machine.journal import JournalEntry, JournalEvent
 from harness.machine.signals import Stop
 from harness.store.spec import Device
+from tests.fixtures.claims import TwoDevices
 from tests.runner.conftest import Machine
-from tests.runner.fakes import FakeHost, make_machine, put_btrfs, set_zones
+from tests.runner.fakes import put_btrfs, set_zones
 
 A, B = Consent("eui.a", "0123abcd"), Consent("SERIAL 1@x:3", "ffffffff")
 
@@ -25,16 +26,11 @@ class Killed(BaseException):
     """The process is killed here."""
 
 
-class Lab:
+class Lab(TwoDevices):
     """A zoned device and a companion, both with data of others."""
 
     def __init__(self, root: Path) -> None:
-        make_machine(root)
-        self.root = root
-        self.host = FakeHost(root)
-        self.journal = Journal(root / "journal.jsonl")
-        self.zoned = self.host.device("nvme0n2")
-        self.conventional = self.host.device("nvme0n1")
+        super().__init__(root)
         self.spec = Machine(root / "plan").plan.hosts[0].runs[0]
         self.foreign()
 
@@ -57,10 +53,6 @@ class Lab:
 
     def codes(self, *consents: Consent) -> tuple[str, str]:
         return self.code(self.zoned, *consents), self.code(self.conventional, *consents)
-
-    def contents(self) -> tuple[str, bytes, bytes]:
-        nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
-        return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
 
     def claim(self, *consents: Consent) -> DeviceClaim:
         return DeviceClaim(

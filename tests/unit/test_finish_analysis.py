@@ -184,11 +184,6 @@ def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
 
 
 def test_published_directions_are_about_metrics_that_exist() -> None:
-    assert {one.id for one in PUBLISHED} == {
-        "pad-by-threshold",
-        "garbage-by-threshold",
-        "pad-by-zone-size",
-    }
     assert {one.along for one in PUBLISHED} == set(Along)
     assert isinstance(PAD, Direction)
 

@@ -13,17 +13,16 @@ import pytest
 from harness import levels
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard, companion
-from harness.machine.journal import Journal, JournalEntry, JournalEvent
+from harness.machine.journal import JournalEntry, JournalEvent
 from harness.observe import signatures
 from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.run.inspection import inspect, require_zoned
 from harness.run.recover import release
 from harness.store.spec import Device
 from harness.tools import proc
+from tests.fixtures import claims
 from tests.runner.fakes import (
-    FakeHost,
     FakeLevel,
-    make_machine,
     put_btrfs,
     set_diskstats,
     set_zones,
@@ -31,15 +30,10 @@ from tests.runner.fakes import (
 )
 
 
-class Lab:
+class Lab(claims.Lab):
     def __init__(self, root: Path) -> None:
-        make_machine(root)
-        self.root = root
-        self.host = FakeHost(root)
-        self.journal = Journal(root / "journal.jsonl")
-        self.guard = Guard(self.host, self.journal)
-        self.device = self.host.device("nvme0n2")
-        self.conventional = self.host.device("nvme0n1")
+        super().__init__(root)
+        self.device = self.zoned
         self.written = 0
 
     def code(self, device: Device | None = None) -> str | None:
@@ -341,16 +335,11 @@ def killed(lab: Lab, *, formatted: bool = True) -> None:
 
 def released(lab: Lab, *planned: Device) -> list[str]:
     """Recover, and check that a recovery without a message writes nothing."""
-    entries, contents = lab.journal.entries(), written(lab)
+    entries, contents = lab.journal.entries(), lab.contents()
     reasons = release(lab.host, lab.journal, lab.guard, planned or (lab.device, lab.conventional))
     if not reasons:
-        assert (lab.journal.entries(), written(lab)) == (entries, contents)
+        assert (lab.journal.entries(), lab.contents()) == (entries, contents)
     return reasons
-
-
-def written(lab: Lab) -> tuple[str, bytes, bytes]:
-    nodes = [(lab.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
-    return (lab.root / "zones.json").read_text(), nodes[0], nodes[1]
 
 
 @pytest.mark.slow

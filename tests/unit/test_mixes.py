@@ -14,7 +14,8 @@ from harness.levels import LEVELS
 from harness.machine import scopes
 from harness.machine.host import Host
 from harness.observe.sysfs import Sysfs
-from harness.observe.tracing.tenant_tracer import activity, merged
+from harness.observe.tracing.tenant_tracer import activity
+from harness.observe.tracing.tracer import merged
 from harness.observe.tracing.zone_history import Transition
 from harness.plan import load
 from harness.plan.expand import expand

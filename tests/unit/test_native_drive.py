@@ -193,10 +193,10 @@ def test_the_timeline_has_what_each_zone_held(tmp_path: Path) -> None:
     host = NativeHost([device])
     tracer = Tracer(
         source(device),
-        zoned="small",
-        report=lambda: host.zones(device.path),
-        metadata_zones=0,
+        reports={"small": lambda: host.zones(device.path)},
+        metadata_zones={},
         began=1.0,
+        plain=True,
     )
     make(tmp_path, finishes=1, resets=1)
     note(
@@ -207,7 +207,7 @@ def test_the_timeline_has_what_each_zone_held(tmp_path: Path) -> None:
         "5000000000 0 first-write 1000 0",
     )
     fill(device, (1, 5), (0, 0), (0, 0), (0, 0))
-    trace = tracer.snapshot()
+    trace = tracer.of("small").snapshot()
     assert trace.problems == ()
     assert trace.pad == {"unknown": CAPACITY - 12288}
     assert trace.finishes == 1

@@ -43,6 +43,18 @@ def changed(folder: Path, change: Callable[[Path], None], run: str = SHARED) -> 
     return next(one for one in load(folder).runs if one.path == folder / run)
 
 
+def with_values(folder: Path, values: dict[str, float | None]) -> None:
+    """Replace metrics of the first shared run."""
+
+    def change(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        for name, value in values.items():
+            result["metrics"][name]["value"] = value
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, change)
+
+
 def retold(folder: Path, **fields: object) -> RunRecord:
     """Give the first shared run's tenants other fields, tenant by tenant."""
 
@@ -145,13 +157,7 @@ def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
 
 def test_a_starved_tenant_has_no_factor(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
-
-    def starve(path: Path) -> None:
-        result = json.loads((path / "result.json").read_text())
-        result["metrics"]["victim.overwrite.throughput"]["value"] = 0.0
-        (path / "result.json").write_text(json.dumps(result))
-
-    changed(folder, starve)
+    with_values(folder, {"victim.overwrite.throughput": 0.0})
     mix = mix_of(folder)
     losses = fairness.slowdowns(mix)
     found = {(one.tenant, one.column) for one in losses}
@@ -169,13 +175,7 @@ def test_a_block_in_which_a_tenant_starved_is_the_least_fair(tmp_path: Path) -> 
     """Without the starved block, both tenants lose alike and the index is 1."""
     made = (Made("a", (0, 192), slowdown=2.0), Made("b", (192, 192), slowdown=2.0))
     folder = write_tenants(tmp_path / "c", made, noise=0.0)
-
-    def starve(path: Path) -> None:
-        result = json.loads((path / "result.json").read_text())
-        result["metrics"]["b.overwrite.throughput"]["value"] = 0.0
-        (path / "result.json").write_text(json.dumps(result))
-
-    changed(folder, starve)
+    with_values(folder, {"b.overwrite.throughput": 0.0})
     maximum, index, worth, _ = fairness.indexes(mix_of(folder))
     assert (maximum.center, maximum.low, maximum.n) == (math.inf, None, 3)
     assert sorted(index.values.values()) == pytest.approx([0.5, 1.0, 1.0])
@@ -185,14 +185,9 @@ def test_a_block_in_which_a_tenant_starved_is_the_least_fair(tmp_path: Path) -> 
 def test_a_starved_tenant_of_an_open_loop_has_no_share(tmp_path: Path) -> None:
     """Its latency is null in that block, so that its goal has no value there."""
     folder = with_intended_latency(write_tenants(tmp_path / "c", noise=0.0), alone=True)
-
-    def starve(path: Path) -> None:
-        result = json.loads((path / "result.json").read_text())
-        result["metrics"]["victim.overwrite.throughput"]["value"] = 0.0
-        result["metrics"]["victim.overwrite.intended_latency_p99"]["value"] = None
-        (path / "result.json").write_text(json.dumps(result))
-
-    changed(folder, starve)
+    with_values(
+        folder, {"victim.overwrite.throughput": 0.0, "victim.overwrite.intended_latency_p99": None}
+    )
     maximum, index, *_ = fairness.indexes(mix_of(folder))
     assert (maximum.center, index.n) == (math.inf, 3)
     assert min(index.values.values()) == pytest.approx(0.5)
@@ -201,25 +196,14 @@ def test_a_starved_tenant_of_an_open_loop_has_no_share(tmp_path: Path) -> None:
 def test_a_mix_in_which_no_tenant_did_anything_has_no_index(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c", blocks=1)
 
-    def starve(path: Path) -> None:
-        result = json.loads((path / "result.json").read_text())
-        for name in ("victim", "aggressor"):
-            result["metrics"][f"{name}.overwrite.throughput"]["value"] = 0.0
-        (path / "result.json").write_text(json.dumps(result))
-
-    changed(folder, starve)
+    names = ("victim", "aggressor")
+    with_values(folder, {f"{name}.overwrite.throughput": 0.0 for name in names})
     assert [one.center for one in fairness.indexes(mix_of(folder))][:3] == [None] * 3
 
 
 def test_a_block_that_lacks_a_value_is_said(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
-
-    def lose(path: Path) -> None:
-        result = json.loads((path / "result.json").read_text())
-        result["metrics"]["victim.overwrite.throughput"]["value"] = None
-        (path / "result.json").write_text(json.dumps(result))
-
-    changed(folder, lose)
+    with_values(folder, {"victim.overwrite.throughput": None})
     mix = mix_of(folder)
     text = words.summary(mix, [], fairness.indexes(mix), [], emulated=False)
     assert any(one.startswith("Fairness has 2 of 3 blocks") for one in text)

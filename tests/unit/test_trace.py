@@ -17,7 +17,7 @@ from harness.errors import HostError, ToolFailed
 from harness.observe.tracing import tracefs_source
 from harness.observe.tracing.bpf_answers import Answers, Maps, grouped
 from harness.observe.tracing.bpf_program import WatchedDevice, program
-from harness.observe.tracing.tracer import Tracer
+from harness.observe.tracing.tracer import TracedTenant, Tracer
 from harness.observe.tracing.zone_history import Traced, TraceTotals, traced
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.ledger import Snapshot, Trace
@@ -117,15 +117,20 @@ def from_tracefs(tracing: Path) -> list[TraceTotals]:
 
 def trace(
     answers: Sequence[TraceTotals], seed: Sequence[Zone] = SEED, metadata_zones: int = 0
-) -> Tracer:
-    return Tracer(
-        Replay(answers), zoned=NAME, report=lambda: seed, metadata_zones=metadata_zones, began=0.0
+) -> TracedTenant:
+    tracer = Tracer(
+        Replay(answers),
+        reports={NAME: lambda: seed},
+        metadata_zones={NAME: metadata_zones},
+        began=0.0,
+        plain=True,
     )
+    return tracer.of(NAME)
 
 
 def snapshots(answers: Sequence[TraceTotals]) -> tuple[Tracer, list[Trace]]:
-    tracer = trace(answers)
-    return tracer, [tracer.snapshot() for _ in answers[:3]]
+    own = trace(answers)
+    return own.tracer, [own.snapshot() for _ in answers[:3]]
 
 
 def barrier(trace: Trace) -> Snapshot:

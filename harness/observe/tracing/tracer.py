@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.observe.tracing.tracefs_source import TracefsSource
-from harness.observe.tracing.zone_history import History, TraceTotals, record
+from harness.observe.tracing.zone_history import History, TraceTotals, Transition, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.quantities import SECTOR
 from harness.store.ledger import Trace
@@ -66,68 +66,111 @@ def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
     )
 
 
-class PhaseTracer(Protocol):
-    """The tracing of a run, as its phases see it."""
-
-    def tick(self) -> None:
-        """Do periodic work; called about once a second."""
-
-    def snapshot(self) -> Trace:
-        """Return the counts so far."""
-
-
 class Tracer:
-    """The tracing of a run, from before its level comes up until after it went down.
+    """The tracing of a run; ``of`` returns the view of one tenant.
+
+    In a plain run it goes from before its level comes up until after it went down. Its files have
+    no prefix.
 
     Args:
         source: counts the commands.
-        zoned: kernel name of the zoned device; None if the level uses none.
-        report: returns the zones.
-        metadata_zones: as in ``Level``.
+        reports: functions that return the zones, by kernel name of the zoned namespace.
+        metadata_zones: of the levels, by the same name; 0 where tenants share a namespace.
         began: start of the run, CLOCK_MONOTONIC.
+        plain: whether the run has no tenants.
     """
 
     def __init__(
         self,
         source: TraceSource,
         *,
-        zoned: str | None,
-        report: Callable[[], Sequence[Zone]],
-        metadata_zones: int,
+        reports: Mapping[str, Callable[[], Sequence[Zone]]],
+        metadata_zones: Mapping[str, int],
         began: float,
+        plain: bool,
     ) -> None:
         self._source = source
         self._began = began
-        self._trouble: tuple[str, ...] = ()
+        self._plain = plain
         self._last = TraceTotals()
-        self.seed = tuple(report()) if zoned else ()
-        self._history = History(zoned or "", self.seed, metadata_zones)
+        self._seeds = {name: tuple(report()) for name, report in reports.items()}
+        self._histories = {
+            name: History(name, seed, metadata_zones.get(name, 0))
+            for name, seed in self._seeds.items()
+        }
+        if plain and not self._histories:
+            self._histories[""] = History("", ())
+        self.transitions: list[Transition] = []
+        self.trouble: tuple[str, ...] = ()
+
+    def of(self, device: str | None) -> TracedTenant:
+        """Return the tracing of one zoned namespace; None is a tenant without one."""
+        history = self._histories.get(device or "") or History("", ())
+        return TracedTenant(self, history)
 
     def tick(self) -> None:
         """Do periodic work; called about once a second."""
         self._source.tick()
 
-    def snapshot(self) -> Trace:
+    def snapshot(self, history: History) -> Trace:
         """Return the counts so far; after a problem, all later snapshots carry it."""
         try:
-            if not self._trouble:
+            if not self.trouble:
                 self._last = self._source.snapshot()
-                self._history.extend(self._last, self._began)
-                self._trouble = self._last.problems
+                self._take(self._last)
+                self.trouble = self._last.problems
         except (ZonelabError, OSError) as error:
-            self._trouble = (str(error),)
-        self._last = replace(self._last, problems=self._trouble, transitions=())
-        return record(self._source.names, self._last, self._history)
+            self.trouble = (str(error),)
+        self._last = replace(self._last, problems=self.trouble, transitions=())
+        return record(self._source.names, self._last, history)
 
     def end(self, raw: Path, write: Callable[[str, str], None]) -> None:
-        """Store the zones, the timeline and the table; ``raw`` gets the source's own output."""
+        """Store zones, timeline and tables; ``raw`` gets the source's own output."""
         with cleaned(lambda: self._source.end(raw), although_hung=True):
-            self.snapshot()
-        if self.seed:
-            write(SEED, as_csv(self.seed))
-        if not self._trouble:
-            write(TIMELINE, self._history.timeline())
-            write(TABLE, self._history.table(self._last))
+            self.snapshot(History("", ()))
+        for name, seed in self._seeds.items():
+            write(self._file(SEED, name), as_csv(seed))
+        if self.trouble:
+            return
+        timelines = [history.timeline() for history in self._histories.values()]
+        # A plain run's only timeline is in the order of completion.
+        write(TIMELINE, timelines[0] if self._plain else merged(timelines))
+        for name, history in self._histories.items():
+            write(self._file(TABLE, name), history.table(self._last))
+
+    def _take(self, totals: TraceTotals) -> None:
+        self.transitions += totals.transitions
+        for name, history in self._histories.items():
+            own = tuple(item for item in totals.transitions if item.device == name)
+            history.extend(replace(totals, transitions=own), self._began)
+
+    def _file(self, path: str, device: str) -> str:
+        folder, _, name = path.rpartition("/")
+        return path if self._plain else f"{folder}/{device}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedTenant:
+    """One tenant's view: commands of all devices, and finishes of its own namespace."""
+
+    tracer: Tracer
+    history: History
+
+    def tick(self) -> None:
+        """Do periodic work."""
+        self.tracer.tick()
+
+    def snapshot(self) -> Trace:
+        """Return the counts so far."""
+        return self.tracer.snapshot(self.history)
+
+
+def merged(timelines: Sequence[str]) -> str:
+    """Merge timelines in the order of time."""
+    header = timelines[0].partition("\n")[0] if timelines else ""
+    rows = [row for timeline in timelines for row in timeline.splitlines()[1:]]
+    rows.sort(key=lambda row: float(row.partition(",")[0]))
+    return "".join(f"{row}\n" for row in [header, *rows])
 
 
 def start_bpf(
