@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from harness.drive import survey
+from harness.drive import precondition, survey
 from harness.drive.layout import Layout, PlannedNamespace, Role, Wanted
 from harness.drive.survey import Drive, Namespace
 from harness.errors import GuardRefused, ToolFailed
@@ -189,6 +189,8 @@ class Execution:
     def _do(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
         """Carry out a step unless it is done already: a kill may have followed the command."""
         step = progress.steps[index]
+        if step.act is Act.ATTACH:  # the step before it created the namespace
+            step = replace(step, nsid=progress.steps[index - 1].nsid)
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
         if step.act is Act.CREATE and step.begun:
             step = self._found(step, drive, progress.layout)
@@ -199,11 +201,7 @@ class Execution:
             step = self._command(step, drive, progress.layout)
         else:
             self.say(f"{step.act} {step.role or step.nsid}: already done")
-        progress = self._note(progress, index, replace(step, done=True))
-        if step.act is Act.CREATE:  # the next step attaches it and needs its number
-            after = progress.steps[index + 1]
-            progress = self._note(progress, index + 1, replace(after, nsid=step.nsid))
-        return progress
+        return self._note(progress, index, replace(step, done=True))
 
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         if step.act is Act.CREATE:
@@ -240,6 +238,8 @@ class Execution:
                 looks.require_as_seen(device)
             for consent in consents:
                 self.journal.append(self._use_of(consent))
+            for device in held:
+                precondition.forget(self.state, device)
             nvme_cli.delete(self.device, nsid)
 
     def _use_of(self, consent: Consent) -> JournalEntry:
