@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from harness.drive import survey
+from harness.drive import precondition, survey
 from harness.drive.layout import Layout, PlannedNamespace, Role, Wanted
 from harness.drive.survey import Drive, Namespace
 from harness.errors import GuardRefused, ToolFailed
@@ -184,6 +184,8 @@ class Execution:
     def _carry_out(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
         """Carry out a step, unless the drive already did it before a kill."""
         step = progress.steps[index]
+        if step.act is Act.ATTACH:  # the step before it created the namespace
+            step = replace(step, nsid=progress.steps[index - 1].nsid)
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
         if step.act is Act.CREATE and step.begun:
             step = self._find_created(step, drive, progress.layout)
@@ -194,11 +196,7 @@ class Execution:
             step = self._command(step, drive, progress.layout)
         else:
             self.say(f"{step.act} {step.role or step.nsid}: already done")
-        progress = self._store(progress, index, replace(step, done=True))
-        if step.act is Act.CREATE:  # the next step attaches it and needs its number
-            after = progress.steps[index + 1]
-            progress = self._store(progress, index + 1, replace(after, nsid=step.nsid))
-        return progress
+        return self._store(progress, index, replace(step, done=True))
 
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         if step.act is Act.CREATE:
@@ -235,6 +233,8 @@ class Execution:
                 looks.require_as_seen(device)
             for consent in consents:
                 self.journal.append(self._erase_entry(consent))
+            for device in held:
+                precondition.forget(self.state, device)
             nvme_cli.delete(self.device, nsid)
 
     def _erase_entry(self, consent: Consent) -> JournalEntry:

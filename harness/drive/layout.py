@@ -193,9 +193,13 @@ def _divide(
     total = drive.active_total
     if total is None:
         return tuple(planned), "active zones are not divided: each namespace has its own limit"
-    cold = wanted.cold_active if any(part.role is Role.COLD for part in planned) else 0
-    if total - cold < 1:
-        raise _does_not_fit(f"cold data takes {cold} of {total} active zones and leaves none")
+    has_cold = any(part.role is Role.COLD for part in planned)
+    cold = wanted.cold_active if has_cold else 0
+    if has_cold and not 0 < cold < total:
+        raise _does_not_fit(
+            f"{cold} of {total} active zones for cold data: it needs 1 or more, and"
+            " the experiment as well"
+        )
     share = {Role.EXPERIMENT: total - cold, Role.COLD: cold}
     divided = tuple(replace(part, active=share.get(part.role)) for part in planned)
     return divided, f"{total} active zones: {total - cold} for the experiment, {cold} for cold data"

@@ -25,8 +25,9 @@ from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.machine.paths import Paths
 from harness.observe import zone_reports
+from harness.observe.zone_reports import ZoneType
 from harness.store.codec import SCHEMA_VERSION
-from harness.store.files import descriptor, dumps, load_record, write_atomic
+from harness.store.files import descriptor, dumps, load_record, sync, write_atomic
 from harness.store.spec import Bytes, Device
 
 MIB = 1 << 20
@@ -68,6 +69,14 @@ def last(state: Path, device: Device) -> Condition | None:
     """Return the last preconditioning of a device, or None."""
     path = record_file(state, device)
     return load_record(Condition, path) if path.exists() else None
+
+
+def forget(state: Path, device: Device) -> None:
+    """Remove the record: the device's namespace is deleted, and a new one can have its identity."""
+    path = record_file(state, device)
+    if path.exists():
+        path.unlink()
+        sync(path.parent)
 
 
 def summary(state: Path, device: Device) -> dict[str, str | int] | None:
@@ -207,29 +216,32 @@ class Preconditioning:
         flags = os.O_WRONLY | os.O_DIRECT
         # Anonymous maps are page-aligned, as O_DIRECT wants.
         with descriptor(self._node(), flags) as fd, mmap.mmap(-1, _PIECE) as buffer:
-            for start, length in extents:
+            for start, length, resets in extents:
                 if written - looked >= _LOOK_BYTES:
                     self._look()
                     looked = written
-                if shuffled and self._device.zoned:
+                if shuffled and resets:
                     self._host.reset_zone(fd, start, self._device.zone_size or 0)
                 for offset in range(0, length, _PIECE):
                     # The data differ at each offset, because a drive might deduplicate.
                     buffer[:] = data
                     buffer[:16] = (start + offset).to_bytes(8, "little") + source.randbytes(8)
-                    _write(fd, memoryview(buffer)[: min(_PIECE, length - offset)], start + offset)
+                    _write(fd, buffer, min(_PIECE, length - offset), start + offset)
                 written += length
             os.fsync(fd)
         return written
 
-    def _extents(self) -> Iterator[tuple[int, int]]:
-        """Yield (offset, length) of each zone's capacity, or of each piece of the device."""
+    def _extents(self) -> Iterator[tuple[int, int, bool]]:
+        """Yield offset and length of each zone's capacity, or of each piece of the device.
+
+        The third value: whether it must be reset before it is written again.
+        """
         if self._device.zoned:
             for zone in self._host.zones(self._device.path):
-                yield zone.start, zone.capacity
+                yield zone.start, zone.capacity, zone.type is not ZoneType.CONVENTIONAL
             return
         for start in range(0, self._device.size, _REGION):
-            yield start, min(_REGION, self._device.size - start)
+            yield start, min(_REGION, self._device.size - start), False
 
     def _look(self) -> None:
         kelvin = health.wait_cool(self._host, self._name, self._say)
@@ -254,7 +266,9 @@ class Preconditioning:
         )
 
 
-def _write(fd: int, data: memoryview, offset: int) -> None:
-    while data:
-        done = os.pwrite(fd, data, offset)
-        data, offset = data[done:], offset + done
+def _write(fd: int, data: mmap.mmap, length: int, offset: int) -> None:
+    done = 0
+    with memoryview(data) as view:
+        while done < length:
+            with view[done:length] as rest:  # released, or closing the map would hide an error
+                done += os.pwrite(fd, rest, offset + done)

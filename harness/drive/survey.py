@@ -60,8 +60,8 @@ def controller_of(host: Host, path: str) -> str:
     name = Path(path).name
     folder = host.sysfs.root / "class" / "nvme"
     if not (folder / name).is_dir():
-        name = Path(_controller_name(host.sysfs, host.sysfs.resolve(path))).name
-    if not (folder / name).is_dir():
+        name = _controller_name(host.sysfs, host.sysfs.resolve(path))
+    if not name or not (folder / name).is_dir():
         raise GuardRefused(
             f"{path} is not an NVMe drive", hint="nvme list shows NVMe drives", code="missing"
         )

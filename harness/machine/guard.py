@@ -141,7 +141,11 @@ class Guard:
             return False
         if any(in_use.reasons(self._host, device, held=held) for device in devices):
             return False
-        return {s.label for device in devices for s in self.contents.signatures(device)} == {label}
+        try:
+            found = {s.label for device in devices for s in self.contents.signatures(device)}
+        except OSError:
+            return False  # what cannot be read proves nothing
+        return found == {label}
 
     def check_identity(self, device: Device, held: Path | None = None) -> None:
         """Check again that the node is the planned device; ``held`` as for require_unused.

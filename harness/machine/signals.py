@@ -23,7 +23,10 @@ class Stop:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Handle the signals inside the block."""
-        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        # nohup(1) ignores SIGHUP, so that a run survives the terminal.
+        ignored = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else []
+        handled = [number for number in _SIGNALS if number not in ignored]
+        before = {number: signal.signal(number, self._handle) for number in handled}
         try:
             yield
         finally:

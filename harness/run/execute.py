@@ -160,10 +160,10 @@ def execute_plan(
 def _announce(campaign: str, paths: Paths, host: Host, own: Pulse, error: ZonelabError) -> None:
     """Write the end of the campaign for processes that wait for it."""
     state = "aborted" if isinstance(error, Interrupted) else "failed"
-    own.publish(announcement(own.path, campaign, state, error.message))
     hang = cleanup.hung(error)
-    if hang is not None:
+    if hang is not None:  # first: the disk of the progress file can be full
         hung.note(host, paths, hang)
+    own.publish(announcement(own.path, campaign, state, error.message))
 
 
 def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -107,6 +109,61 @@ def test_an_interrupt_from_the_terminal_does_not_reach_a_program_of_the_clean_up
     with pytest.raises(ToolFailed), stop.deferred():
         raise ToolFailed("first")
     assert group() == os.getpgrp()
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL], ids=str)
+def test_nohup_keeps_its_effect(before: signal.Handlers) -> None:
+    own = signal.signal(signal.SIGHUP, before)
+    stop, stopped = Stop(), False
+    try:
+        with stop.installed():
+            signal.raise_signal(signal.SIGHUP)
+    except Interrupted:
+        stopped = True
+    finally:
+        left = signal.signal(signal.SIGHUP, own)
+    assert stopped is stop.requested is (before is signal.SIG_DFL)
+    assert left is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_counts_once_and_never_in_the_clean_up(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    stop = Stop()
+    with stop.installed():
+        with stop.deferred():
+            with stop.deferred():
+                signal.raise_signal(number)
+            signal.raise_signal(number)
+        signal.raise_signal(number)  # a second one waits like the first
+        with pytest.raises(Interrupted):
+            stop.check()
+    assert signal.getsignal(number) is before
+    other = Stop()
+    other.check()
+    with other.installed(), pytest.raises(Interrupted):
+        signal.raise_signal(number)
+
+
+def test_schedulers_of_other_devices_are_restored_when_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, paths = Machine(tmp_path), Paths(tmp_path, tmp_path / "run")
+    host = machine.host
+    write = type(host.sysfs).write
+
+    def gone(sysfs: Any, name: str, attribute: str, text: str) -> None:
+        if name == "nvme0n1" and (tmp_path / "gone").exists():
+            raise OSError(errno.ENODEV, "No such device")
+        write(sysfs, name, attribute, text)
+
+    monkeypatch.setattr(type(host.sysfs), "write", gone)
+    devices = [host.device("nvme0n1"), host.device("nvme0n2")]
+    with schedulers(host, paths, Stop(), devices, "mq-deadline"):
+        assert [host.sysfs.schedulers(f"nvme0n{n}")[0] for n in (1, 2)] == ["mq-deadline"] * 2
+        (tmp_path / "gone").touch()
+    assert host.sysfs.schedulers("nvme0n2")[0] == "none"
+    assert not paths.schedulers.exists()
 
 
 # --- each place -----------------------------------------------------------------------------------
@@ -283,6 +340,14 @@ def test_a_program_that_cannot_be_ended_does_not_hide_the_error_before(
     assert messages(caught.value) == ["an error of the clean-up"]
     os.kill(pids[0], 9)
     os.waitpid(pids[0], 0)
+
+
+def test_a_hang_is_noted_also_on_a_full_disk(tmp_path: Path) -> None:
+    machine, paths = Machine(tmp_path), Paths(tmp_path / "state", tmp_path / "run")
+    own: Any = SimpleNamespace(path=tmp_path / "progress.json", publish=fail)
+    with pytest.raises(OSError, match="of the clean-up"):
+        execute._announce("c", paths, machine.host, own, HANG)
+    assert (tmp_path / "run/hung.json").exists()
 
 
 def test_a_refusal_stays_the_refusal_when_the_progress_file_cannot_be_written(

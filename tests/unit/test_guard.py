@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from dataclasses import replace
@@ -380,6 +381,22 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
     lab.write(JournalEvent.RELEASE, fingerprint="x")  # the run put itself down, then others wrote
     assert released(lab) == []
+
+
+def test_a_device_that_cannot_be_read_is_left_to_the_guard(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(lab)
+
+    def read(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(lab.host, "read", read)
+        failing.setattr(lab.host, "read_each", read)
+        assert released(lab) == []
+        assert lab.code(lab.conventional) == "unreadable"
+    assert len(released(lab)) == 1
 
 
 def test_what_changes_before_the_devices_are_held_is_not_released(

@@ -16,13 +16,14 @@ import yaml
 
 import harness.cli.layout as command
 from harness.cli import main as cli
-from harness.drive import layout, survey
+from harness.drive import layout, precondition, survey
 from harness.drive.layout import REST, Role, Wanted
 from harness.errors import ConfigError, GuardRefused, ToolFailed
 from harness.machine.journal import Journal, JournalEvent
 from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli, proc
+from tests.runner.fakes import write_tree
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/nvme/synthetic-zn540"
@@ -206,6 +207,8 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"experiment": REST, "cold": Bytes(ZONE)}, "does-not-fit"),
         ({}, {"conventional": Bytes(2000 * GIB)}, "does-not-fit"),
         ({"active_total": 2}, {}, "does-not-fit"),
+        ({"active_total": 14}, {"cold_active": 0}, "does-not-fit"),
+        ({"active_total": 14}, {"cold_active": -3}, "does-not-fit"),
         ({"most": 2}, {}, "does-not-fit"),
         ({"manages": False}, {}, "no-namespace-management"),
         ({}, {"zone_capacity": Bytes(MIB)}, "zone-capacity"),
@@ -221,6 +224,16 @@ def test_impossible_layouts_are_refused(
         layout.plan(read(make(**drive)), replace(WANTED, **wanted))
     assert caught.value.code == code
     assert caught.value.hint
+
+
+def test_another_disk_beside_a_drive_is_refused(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make().drive.root
+    write_tree(root / "sys/class/block/sda", {"size": "8"})
+    (root / "dev/sda").touch()
+    assert cli.main(["layout", "sda", "--experiment", "rest"]) == 3
+    assert "sda is not an NVMe drive" in capsys.readouterr().err
 
 
 def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
@@ -322,6 +335,47 @@ def test_layout_resumes_after_a_failure_of_any_step(
     assert apply(host) == 0
     assert described(host.drive) == AS_WANTED
     assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
+
+
+def test_layout_resumes_after_a_kill_at_any_write_of_its_progress(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make()
+    write, written = command.apply.write_atomic, [0]
+
+    def one_write(path: Path, text: str) -> None:
+        written[0] += 1
+        if written[0] > 1:
+            raise Killed
+        write(path, text)
+
+    monkeypatch.setattr(command.apply, "write_atomic", one_write)
+    for _ in range(40):  # each start stores one step, then it is killed
+        written[0] = 0
+        try:
+            assert apply(host) == 0
+            break
+        except Killed:
+            continue
+    assert described(host.drive) == AS_WANTED
+    assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
+
+
+def test_a_deleted_namespace_leaves_no_preconditioning_to_its_successor(make: Make) -> None:
+    """The drive gives the new namespaces the identities of the old ones."""
+    host = make()
+    state = host.drive.root / "state"
+    (state / "preconditioned").mkdir(parents=True)
+    spaces = [host.device(f"nvme0n{nsid}") for nsid in (1, 2)]
+    for space in spaces:
+        precondition.record_file(state, space).write_text("{}")
+    host.drive.fail = (1, "before")
+    with pytest.raises(Killed):
+        apply(host)
+    assert [precondition.record_file(state, one).exists() for one in spaces] == [False, True]
+    host.drive.fail = None
+    assert apply(host) == 0
+    assert list((state / "preconditioned").iterdir()) == []
 
 
 def test_a_drive_without_room_is_refused(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import mmap
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +24,7 @@ from harness.errors import GuardRefused, HostError
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
+from harness.observe.zone_reports import Zone, ZoneType
 from harness.store.files import descriptor
 from tests.runner.fakes import (
     MIB,
@@ -127,6 +131,48 @@ def test_every_byte_of_capacity_is_written_and_zones_are_empty_again(host: Host)
         JournalEvent.RELEASE,
     ]
     assert Guard(host, journal).examine(host.device("nvme0n2")) == []
+
+
+def test_a_write_that_fails_names_the_drives_error(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwrite, own = os.pwrite, work(host, "nvme0n2", [])
+
+    def failing(fd: int, data: bytes, offset: int) -> int:
+        if os.path.realpath(f"/proc/self/fd/{fd}") == host.device("nvme0n2").path:
+            raise OSError(errno.EIO, "Input/output error")
+        return pwrite(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        own.run(1, seed=7)
+
+
+def test_a_write_of_a_part_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    with descriptor(tmp_path / "node", os.O_RDWR | os.O_CREAT) as fd, mmap.mmap(-1, 16) as data:
+        data[:] = bytes(range(16))
+        precondition._write(fd, data, 10, 5)
+    assert (tmp_path / "node").read_bytes() == bytes(5) + bytes(range(10))
+
+
+def test_conventional_zones_are_written_again_without_a_reset(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses to reset one alone."""
+    zones = host.zones
+
+    def with_two(path: str, limit: int | None = None) -> list[Zone]:
+        found = zones(path, limit)
+        return [replace(one, type=ZoneType.CONVENTIONAL) for one in found[:2]] + found[2:]
+
+    monkeypatch.setattr(host, "zones", with_two)
+    own = work(host, "nvme0n2", [])
+    with own._looks.hold.taken([own._device]):
+        order = random.Random(7)  # noqa: S311
+        assert own._write_all(order, shuffled=True) == ZONES * ZONE_CAPACITY
+    assert sorted(host.resets) == list(range(2, ZONES))
 
 
 @pytest.mark.slow
