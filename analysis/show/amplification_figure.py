@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from matplotlib.axes import Axes
 
@@ -44,6 +45,8 @@ _NARROW = 0.02  # phases with a smaller share of the axis have no name
 _STYLES = ("-", (0, (1, 1.2)), (0, (4, 1, 1, 1)))  # by stratum
 _DASHED = (0, (4, 2))  # without media bytes
 _ROOM = 1.6  # end of the axis, in multiples of the largest last value
+_NAME_HEIGHT = 0.1  # of a panel
+_MOST_NAMES = 6  # beside a panel; more groups get a legend
 # The layer that adds the bytes → colour and hatch.
 _PARTS: dict[str, Look] = {
     "RocksDB": {"color": PALETTE[2]},
@@ -78,9 +81,14 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         _draw((upper, lower), lines[group.label], group, style)
     _scale(upper, "since the first fill", every, windows=False)
     _scale(lower, "last half of capacity", every, windows=True)
-    lower.set_xlabel("device writes since the first fill, in multiples of the capacity")
+    lower.set_xlabel("device writes since the first fill (× capacity)")
     _shade((upper, lower), amplification.mean_ends(every))
-    shared_legend(figure)
+    drawn = [group for group in groups if lines[group.label]]
+    if len(drawn) <= _MOST_NAMES:
+        _name_lines(upper, [(group, _last_cumulative(lines[group.label])) for group in drawn])
+        _name_lines(lower, [(group, _last_window(lines[group.label])) for group in drawn])
+    else:
+        shared_legend(figure)
     sentence = (
         "One line per run; one colour per value of the contrasted factor; marks: ends of phases. "
         "Cells that repeat another one are left out. "
@@ -182,15 +190,33 @@ def _mark_ends(axes: Axes, lines: Sequence[Amplification], group: Group) -> None
 
 def _scale(axes: Axes, title: str, lines: Sequence[Amplification], *, windows: bool) -> None:
     """Name and limit the axes, so that single windows do not hide the rest."""
-    last = [
-        next((p.window for p in reversed(line.points) if p.window is not None), 0.0)
-        if windows
-        else line.points[-1].cumulative
-        for line in lines
-    ]
+    last = _last_window(lines) if windows else _last_cumulative(lines)
     axes.set_ylim(0, _ROOM * max(last) or 1)
     axes.set_ylabel(f"bytes per user byte,\n{title}", fontsize=8)
     axes.set_xlim(0, max(line.points[-1].turnover for line in lines))
+
+
+def _last_cumulative(lines: Sequence[Amplification]) -> list[float]:
+    return [line.points[-1].cumulative for line in lines]
+
+
+def _last_window(lines: Sequence[Amplification]) -> list[float]:
+    return [
+        next((point.window for point in reversed(line.points) if point.window is not None), 0.0)
+        for line in lines
+    ]
+
+
+def _name_lines(axes: Axes, ends: Sequence[tuple[Group, Sequence[float]]]) -> None:
+    """Write the group's name beside the mean end of its lines; names move up to stay apart."""
+    gap = _NAME_HEIGHT * axes.get_ylim()[1]
+    place = axes.get_yaxis_transform()
+    y = -gap
+    for end, group in sorted(((mean(own), group) for group, own in ends), key=itemgetter(0)):
+        y = max(end, y + gap)
+        sample: Look = {"color": group.color, "markersize": 5, "markeredgewidth": 0}
+        axes.plot([1.03], [y], group.marker, transform=place, clip_on=False, **sample)
+        axes.text(1.05, y, group.short, transform=place, fontsize=7.5, va="center")
 
 
 def _shade(stack: tuple[Axes, Axes], ends: Mapping[str, float]) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,26 @@ def test_a_campaign_without_ledgers_has_no_such_section(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c", repetitions=1)))
     page, _ = write_report(comparison, tmp_path / "out")
     assert 'id="amplification"' not in page.read_text()
+
+
+@pytest.mark.parametrize(("count", "beside"), [(1, True), (6, True), (7, False)])
+def test_names_beside_lines_stay_apart_and_inside_the_figure(
+    tmp_path: Path, count: int, *, beside: bool
+) -> None:
+    comparison = compare(load(_campaign(tmp_path / "c", media=_MEDIA)))
+    (group,) = (group for group in groups_of(comparison) if group.value == "f2fs")
+    names = [f"{index} conventional-ext4-discard, 40%" for index in range(count)]
+    groups = [dataclasses.replace(group, label=name, short=name) for name in names]
+    with drawing.style(), drawing.keeping_figures():
+        figure = over_writes(comparison, groups).figure
+    assert figure is not None
+    renderer = figure._get_renderer()  # type: ignore[attr-defined]
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        texts = [text for text in axes.texts if text.get_text() in names]
+        assert len(texts) == (count if beside else 0)
+        boxes = sorted((text.get_window_extent(renderer) for text in texts), key=lambda b: b.y0)
+        assert all(a.y1 <= b.y0 for a, b in pairwise(boxes))
+        assert all(box.x1 / figure.dpi <= drawing.WIDTH for box in boxes)
+        assert axes.get_position().width >= 0.45  # of the figure's width
+    assert len(figure.legends) == (not beside)
