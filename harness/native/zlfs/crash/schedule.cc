@@ -353,20 +353,28 @@ class Schedule {
     if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
     if (info[0].condition > ZoneCondition::kFull) return;
     const bool offline = Below(3) == 0;
-    Recovered recovered;
-    Recover(device_.get(), &recovered).PermitUncheckedError();
-    const bool copied = recovered.metadata_zones.size() > 1;
+    std::vector<std::uint32_t> copies = DurableCopies();
     EmulatedFaults::BreakZone(*device_, zone,
                               offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
     if (!offline || info[0].write_pointer == 0) return;
-    if (IsLostLog(Recover(device_.get(), &recovered))) {
-      // The other copy may be in a read-only zone, so a mount cannot prove that it is the newest.
-      if (copied && BrokenMetadata(nullptr) < 2) Fail("the loss of one copy loses the log");
-      // Until a later state is durable elsewhere, the loss of the only copy is allowed.
-      newest_lost_ |= !copied;
-    }
+    // Until a later state is durable elsewhere, the loss of the only copy is allowed.
+    std::erase(copies, zone);
+    newest_lost_ |= copies.empty();
     if (Below(2) == 0) faulty_->DieAfter(0);
+  }
+
+  // The zones of the metadata log that survive a loss of power.
+  std::vector<std::uint32_t> DurableCopies() {
+    std::unique_ptr<EmulatedDevice> clone;
+    if (!EmulatedFaults::Clone(*device_, name_ + "-clone", &clone).ok()) Fail("clone");
+    if (clone == nullptr) return {};
+    EmulatedFaults::PowerLoss(*clone, {});
+    Recovered recovered;
+    Recover(clone.get(), &recovered).PermitUncheckedError();
+    clone.reset();
+    Image::ForgetMemory(name_ + "-clone");
+    return recovered.metadata_zones;
   }
 
   std::string NewFile(FileKind kind) {
