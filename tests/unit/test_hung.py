@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.errors import ExitCode, Hung
-from harness.run import load_process
+from harness.errors import ExitCode, HostError, Hung
+from harness.machine.paths import Paths
+from harness.run import hung, load_process
 from harness.tools import kernel_stack, proc
 from tests.fixtures.waiting import until
+from tests.runner.fakes import FakeHost, make_machine
 
 # The freezer of cgroup v1 puts a process into state D, out of reach of SIGKILL, like a drive that
 # never answers.
@@ -171,3 +175,40 @@ def test_threads_that_sleep_are_no_cause(tmp_path: Path) -> None:
     assert kernel_stack.waits(kernel_stack.stacks(11487, tmp_path)) == ""
     assert kernel_stack.stacks(4, tmp_path) == ""
     assert kernel_stack.start(4, tmp_path) == 0
+
+
+# --- the next start ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "where"),
+    [
+        ({}, "D", "hrtimer_nanosleep"),
+        ({}, "S", "where is unknown"),
+        ({}, "Z", None),
+        ({"boot_id": "of the boot before"}, "D", None),
+        ({"start": 166433}, "D", None),  # another process has its number
+        ({"pid": 4}, "D", None),
+        ({"pid": 4, "start": 0}, "D", None),
+    ],
+)
+def test_a_start_waits_for_the_end_of_a_process_that_hangs(
+    tmp_path: Path, changes: dict[str, Any], state: str, where: str | None
+) -> None:
+    make_machine(tmp_path)
+    host, paths = FakeHost(tmp_path), Paths(tmp_path / "state", tmp_path / "run")
+    threads = captured(tmp_path / "proc") / "11487"
+    for stat in (threads / "stat", threads / "task/11487/stat"):
+        stat.write_text(STAT.replace(") D", f") {state}"))
+    hung.require_gone(host, paths)  # nothing is noted
+    hung.note(host, paths, Hung("sync hangs", stacks="", pid=11487, start=166432))
+    file = paths.runtime / "hung.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    if where is None:
+        hung.require_gone(host, paths)
+        assert not file.exists()
+        return
+    for _ in range(2):
+        with pytest.raises(HostError, match=rf"^sleep \(pid 11487\) .*\({where}\)$") as caught:
+            hung.require_gone(host, paths)
+        assert caught.value.code == "hung"
