@@ -184,7 +184,7 @@ def test_threads_that_sleep_are_no_cause(tmp_path: Path) -> None:
     ("changes", "state", "where"),
     [
         ({}, "D", "hrtimer_nanosleep"),
-        ({}, "S", "where is unknown"),
+        ({}, "S", "unknown function"),
         ({}, "Z", None),
         ({"boot_id": "of the boot before"}, "D", None),
         ({"start": 166433}, "D", None),  # another process has its number
