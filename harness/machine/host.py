@@ -275,5 +275,7 @@ class Host:
         exclusive = os.O_EXCL if held is None else 0
         with descriptor(held or device.path, os.O_WRONLY | exclusive) as fd:
             for offset, length in signatures.wipe_spots(device.size):
-                os.pwrite(fd, bytes(length), offset)
+                done = 0
+                while done < length:  # a write can be short
+                    done += os.pwrite(fd, bytes(length - done), offset + done)
             os.fsync(fd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.machine.consent import Consent, digest_of, notices, parse
 from harness.machine.guard import Guard
 from harness.machine.journal import JournalEntry, JournalEvent
 from harness.machine.signals import Stop
+from harness.observe import signatures
 from harness.store.spec import Device
 from tests.fixtures.claims import TwoDevices
 from tests.runner.conftest import Machine
@@ -259,6 +261,17 @@ def test_the_same_data_is_refused_after_the_wipe(lab: Lab) -> None:
     again = both(lab)
     assert set(again).isdisjoint(consents)
     assert lab.codes(*again) == ("", "")
+
+
+def test_a_wipe_goes_on_after_a_short_write(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[: 64 << 10], at))
+    path = Path(lab.conventional.path)
+    path.write_bytes(b"x" * path.stat().st_size)
+    lab.host.wipe(lab.conventional)
+    content = path.read_bytes()
+    for offset, length in signatures.wipe_spots(len(content)):
+        assert not any(content[offset : offset + length])
 
 
 def test_data_that_comes_after_the_claim_is_not_wiped(lab: Lab) -> None:
