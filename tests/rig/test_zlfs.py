@@ -22,9 +22,9 @@ ZLFS = f"{NATIVE}/bin/zlfs"
 AUX = "/var/tmp/zlfs-test"
 COLD = 198 * MIB  # ends in the middle of a zone, which is finished then
 # mkfs rolls the metadata log over for the first time, and keeps no ledger of it: a superblock and
-# a frame of a block each into zone 0, a flush, and a reset of zone 1.
-MKFS_BLOCKS = 2
-MKFS_COMMANDS = {"flush": 1, "reset": 1}
+# a frame of a block each, and a flush, for each of the two copies.
+MKFS_BLOCKS = 4
+MKFS_COMMANDS = {"flush": 2}
 # Files of a sixth of a zone share zones; each is overwritten several times.
 DB_BENCH = (
     "db_bench --benchmarks=fillrandom,overwrite --db=/bench --seed=1 --num=8000 --key_size=16"
