@@ -81,7 +81,7 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         _draw((upper, lower), lines[group.label], group, style)
     _scale(upper, "since the first fill", every, windows=False)
     _scale(lower, "last half of capacity", every, windows=True)
-    lower.set_xlabel("device writes since the first fill (× capacity)")
+    lower.set_xlabel("device writes since the first fill, in capacities")
     _shade((upper, lower), amplification.mean_ends(every))
     drawn = [group for group in groups if lines[group.label]]
     if len(drawn) <= _MOST_NAMES:
