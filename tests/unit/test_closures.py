@@ -22,9 +22,9 @@ from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.load_program import BareCounts, Parsed
+from tests.fixtures.barriers import OTHER, ZONED, counters
 
 EXACT, BROKEN, UNKNOWN = ClosureState.EXACT, ClosureState.BROKEN, ClosureState.UNKNOWN
-ZONED, OTHER = "nvme0n2", "nvme0n1"
 
 
 def output(
@@ -160,20 +160,11 @@ def snapshot(
     written: int | dict[str, int] = 0, read: int | dict[str, int] = 0, **changes: Any
 ) -> Snapshot:
     """Return a barrier; a number is of the zoned device."""
-    values: dict[str, Any] = {
-        "settled": True,
-        "zoned": ZONED,
-        "conventional": "",
-        "written": {OTHER: 7, ZONED: written} if isinstance(written, int) else written,
-        "read": {OTHER: 3, ZONED: read} if isinstance(read, int) else read,
-        "busy_ms": {},
-        "zeroing": (),
-        "witness": None,
-        "witness_note": "",
-        "cold_bytes": 0,
-        "database_bytes": 0,
-    }
-    return Snapshot(**(values | changes))
+    return counters(
+        written={OTHER: 7, ZONED: written} if isinstance(written, int) else written,
+        read={OTHER: 3, ZONED: read} if isinstance(read, int) else read,
+        **changes,
+    )
 
 
 @pytest.mark.parametrize(

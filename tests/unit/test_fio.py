@@ -39,6 +39,7 @@ from harness.workloads.fio import FioProgram
 from harness.workloads.fio_phases import FioSizes
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
+from tests.fixtures.barriers import counters
 from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
     FIXTURES,
@@ -621,21 +622,15 @@ NOTHING = LevelUsage(None, None, None, "none")
 def counted(**changes: Any) -> Snapshot:
     """Return a barrier's counters; the witness counts what the kernel read."""
     values: dict[str, Any] = {
-        "settled": True,
         "zoned": "z",
-        "conventional": "",
         "written": {"z": 0},
         "read": {"z": 0},
         "busy_ms": {"z": 0},
-        "zeroing": (),
         "witness": Witness("w", 0, {"z": 0}, {"z": ("z",)}, {"z": 0}),
-        "witness_note": "",
-        "cold_bytes": 0,
-        "database_bytes": 0,
         "requests": {"z": Requests(0, 0, 0, 0)},
         "trace": traced(resets=0),
     }
-    return Snapshot(**(values | changes))
+    return counters(**(values | changes))
 
 
 def traced(*, resets: int) -> Trace:

@@ -47,6 +47,7 @@ from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.verify import recompute
 from harness.workloads.load_program import Parsed
+from tests.fixtures.barriers import counters
 from tests.fixtures.example import unpacked
 from tests.fixtures.ledgers import (
     F2FS,
@@ -437,20 +438,8 @@ def snapshot(written: int, accepted: int | None, **changes: Any) -> Snapshot:
         if accepted is not None
         else None
     )
-    values: dict[str, Any] = {
-        "settled": True,
-        "zoned": "nvme0n2",
-        "conventional": "",
-        "written": {"nvme0n1": 7, "nvme0n2": written},
-        "read": {},
-        "busy_ms": {},
-        "zeroing": (),
-        "witness": witness,
-        "witness_note": "",
-        "cold_bytes": 0,
-        "database_bytes": 0,
-    }
-    return Snapshot(**(values | changes))
+    values: dict[str, Any] = {"written": {"nvme0n1": 7, "nvme0n2": written}, "witness": witness}
+    return counters(**(values | changes))
 
 
 BOTH = ("nvme0n1", "nvme0n2")

@@ -17,15 +17,13 @@ from harness.store.ledger import (
     LedgerEntry,
     OwnCounts,
     Requests,
-    Snapshot,
     Trace,
     Witness,
 )
 from harness.store.media import ModelledMedia
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.workloads.load_program import BareCounts, Parsed
-
-ZONED, OTHER = "nvme0n2", "nvme0n1"
+from tests.fixtures.barriers import OTHER, ZONED, counters
 
 
 def usage(own: OwnCounts | None = None, gc: int | None = None) -> LevelUsage:
@@ -54,19 +52,10 @@ def barrier(
     **changes: Any,
 ) -> BarrierSnapshot:
     values: dict[str, Any] = {
-        "settled": True,
-        "zoned": ZONED,
-        "conventional": "",
         "written": {OTHER: other, ZONED: written},
         "read": {OTHER: 0, ZONED: 0},
-        "busy_ms": {},
-        "zeroing": (),
-        "witness": None,
-        "witness_note": "",
-        "cold_bytes": 0,
-        "database_bytes": 0,
     }
-    return BarrierSnapshot(Snapshot(**(values | changes)), usage, allocated)
+    return BarrierSnapshot(counters(**(values | changes)), usage, allocated)
 
 
 def phase(program: str = "db_bench", **counted: Any) -> PhaseOutput:
