@@ -95,12 +95,12 @@ test-native: test-native-sanitize test-native-threads test-crash ## Native tests
 test-native-sanitize: setup-dev
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
-	@ctest --test-dir build/native-asan --output-on-failure -j2
+	@GTEST_BRIEF=1 ctest --test-dir build/native-asan --output-on-failure -j2
 
 test-native-threads: setup-dev
 	@cmake -S harness/native -B build/native-tsan --preset tsan >/dev/null
 	@cmake --build build/native-tsan -j2 --target zlfs_threads_test >/dev/null
-	@ctest --test-dir build/native-tsan --output-on-failure -L threads
+	@GTEST_BRIEF=1 ctest --test-dir build/native-tsan --output-on-failure -L threads
 
 .PHONY: build/native-test build/native-release build/native-installed
 # At full speed, with the crash campaigns: under a sanitizer they would take an hour.
