@@ -35,6 +35,7 @@ SECONDS = "seconds since the run began"
 # Inches of a legend: its width beside the vertical axis' names, a sample with gaps, a letter, a
 # row.
 _BESIDE_AXIS, _SAMPLE, _LETTER, _LEGEND_ROW = 3.8, 0.52, 0.06, 0.17
+_FOOTER = 0.15  # inches of a line below the axes
 _FEW_ROWS = 3  # a figure has room for a legend of these rows
 # More points or lines of a group than these overlap, and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
@@ -187,12 +188,17 @@ def mark_of(comparison: Comparison, kind: MetricKind) -> str:
 
 
 def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
-    """Write a watermark over the figure, large if short and over times; convert to SVG text."""
-    if mark:
-        loud = kind is MetricKind.TIME and len(mark) <= _LOUD
-        size, rotation = (15, 16) if loud else (9, 0)
+    """Write the watermark and convert the figure to SVG text.
+
+    A short watermark of times lies large over the figure: nobody may take them for results. Any
+    other stands below the axes, where it hides nothing.
+    """
+    if mark and kind is MetricKind.TIME and len(mark) <= _LOUD:
         centre: Look = {"ha": "center", "va": "center"}
-        figure.text(0.56, 0.5, mark, alpha=0.2, fontsize=size, rotation=rotation, **centre)
+        figure.text(0.56, 0.5, mark, alpha=0.2, fontsize=15, rotation=16, **centre)
+    elif mark:
+        figure.set_figheight(figure.get_figheight() + _FOOTER)
+        figure.supxlabel(mark, x=0.99, ha="right", alpha=0.6, fontsize=7)
     out = io.StringIO()
     # One salt per figure: ids on a page never clash and stay the same between runs.
     with mpl.rc_context({"svg.hashsalt": f"zonelab {plot.name}"}):
