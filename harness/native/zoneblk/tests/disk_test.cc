@@ -256,6 +256,17 @@ TEST_F(ConventionalTest, AcceptsRandomWritesAndDiscards) {
   EXPECT_EQ(move_.way, Move::Way::kNone);
 }
 
+TEST_F(ConventionalTest, BeginsUsed) {
+  EXPECT_EQ(disk_.media().host + disk_.media().moved + disk_.media().erases, 0U);
+  // As before a run: no page holds data.
+  ASSERT_EQ(Do(Op::kDiscard, 0, disk_.size()).error, 0);
+  for (Bytes offset = 0; offset < disk_.size() / 8; offset += 256 * kKiB) {
+    ASSERT_EQ(Do(Op::kWrite, offset, 256 * kKiB).error, 0);
+  }
+  EXPECT_GT(disk_.media().erases, 0U);
+  EXPECT_EQ(disk_.media().moved, 0U);
+}
+
 TEST_F(SmallBlockTest, WritesBelowAPageOfTheMapEnd) {
   for (Bytes i = 0; i < 40; ++i) {
     now_ += 10 * kMs;  // nothing is under way
@@ -335,7 +346,8 @@ TEST_P(Sleeps, NoRequestIsDoneBeforeNext) {
     early.clear();
     ++turns;
   }
-  EXPECT_LT(turns, 4 * kRequests);  // writes that wait for the buffer wake for each program
+  EXPECT_LT(turns,
+            5 * kRequests);  // writes that wait for the buffer wake for each program and erase
 }
 
 INSTANTIATE_TEST_SUITE_P(Disk, Sleeps, testing::Bool());
