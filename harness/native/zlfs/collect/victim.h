@@ -13,7 +13,8 @@ enum Victim : std::uint8_t { kGarbage, kCostBenefit };
 inline constexpr std::string_view kVictimNames[] = {"garbage", "cost-benefit"};
 
 // The collector takes the zone with the largest score. `used` is the share of the zone that has to
-// be copied (0 to 1), `idle` the bytes written to the volume since the last write to the zone.
+// be copied (0 to 1). `idle` is the number of bytes written to the volume since the last write to
+// the zone.
 inline double Score(Victim rule, double used, double idle) {
   switch (rule) {
     case kGarbage:

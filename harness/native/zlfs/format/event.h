@@ -88,7 +88,7 @@ enum class Reclaiming : std::uint8_t {
 
 enum class Step : std::uint32_t {  // subject, detail
   kWrote,                          // as in AskEvent, cause: the granted space is written
-  kLeft,                           // file, 1 to finish its zone anyway: its writer closed
+  kLeft,                           // file, 1 to finish its zone in any case: its writer closed
   kFinished,                       // zone
   kDeleted,                        // file: it lost its last name
   kGone,                           // file, 1 if it held data: deleted and no longer open

@@ -54,7 +54,7 @@ struct MountOptions {
   // If the newest state cannot be read, takes the best one that can. A read-write mount then makes
   // this state the newest: the volume can be mounted again, and later changes are lost.
   bool salvage = false;
-  OptionMap policy = {};         // overrides the policy in the superblock
+  OptionMap policy = {};         // replaces values of the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
   std::string tails_path = {};  // folder for ends of WALs (meta/saved_tail.h); empty: none is saved

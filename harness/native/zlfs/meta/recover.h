@@ -45,9 +45,9 @@ enum class Effort : std::uint8_t { kExact, kSalvage };
 // Works while another process writes to the device: inconsistent data is read again, because a zone
 // may have been reset during the read.
 //
-// Errors: "too-few-zones", "wrong-magic", "newer-version", "older-version", "wrong-device",
-// "corrupt-…", "lost-data", device errors, and "lost-log" if the newest generation cannot be read
-// or cannot be proved to be the newest.
+// Errors: device errors, "too-few-zones", "wrong-magic", "newer-version", "older-version",
+// "wrong-device", "corrupt-…", "lost-data". "lost-log": the newest generation cannot be read, or
+// cannot be proved to be the newest.
 IOStatus Recover(ZonedDevice* device, Recovered* recovered, Effort effort = Effort::kExact);
 
 }  // namespace zlfs

@@ -1344,7 +1344,7 @@ TEST(Metadata, AMountMakesTheNewestFormatOfTheOneBefore) {
   EXPECT_EQ(recovered.superblock.version, kFormatVersion);
 }
 
-// What RocksDB acknowledges without a sync survives a kill, as on any file system.
+// Writes that RocksDB acknowledges without a sync survive a kill, as on any file system.
 TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
   Rig rig;
   const auto volume = rig.Mount();
