@@ -171,8 +171,8 @@ class Allocator {
   void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
   void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }
 
-  // Zones without live bytes that can be reset: full zones, and with `hard` also active zones
-  // without a writer.
+  // Zones without live bytes that can be reset: full zones and broken active zones without an
+  // owner. With `hard`, also other active zones that no writer and no shared cause fills.
   std::vector<std::uint32_t> Resettable(bool hard) const;
   void BeginReset(std::uint32_t zone);
   void ResetDone(std::uint32_t zone);
@@ -220,6 +220,7 @@ class Allocator {
   bool Writable(const ZoneSpace& zone) const;
   // An active zone of this lifetime that a new writer can have.
   std::optional<std::uint32_t> Inherited(std::uint8_t lifetime) const;
+  // kUnowned: without an owner and without writes in flight. kIdle: without writes in flight.
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
   // An active zone that no shared cause fills and that is not in `spared`. Prefers the nearest
   // lifetime, if one is given, then the fullest zone.
