@@ -8,7 +8,8 @@ namespace zlfs {
 namespace {
 
 constexpr std::size_t kChunkBytes = 64 << 10;
-// Of the reads in one event: a compaction may read single blocks.
+// The most bytes of one event. Without joined reads, a compaction that reads single blocks would
+// make many events.
 constexpr std::uint64_t kMostRead = 1 << 20;
 
 // A number for the calling thread, from 1 on.
@@ -41,7 +42,7 @@ void AllocationTrace::Add(const Event& event) {
   const std::lock_guard lock(mutex_);
   const auto* const step = std::get_if<StepEvent>(&event);
   if (step != nullptr && step->step == static_cast<std::uint32_t>(Step::kGone)) {
-    AppendRead(step->subject);  // it reads what is still there
+    AppendRead(step->subject);  // its reads come before its end
   }
   Append(event, ThisThread());
 }

@@ -18,9 +18,9 @@ namespace zlfs {
 // Which reads a trace holds.
 enum class TracedReads : std::uint8_t { kCompaction, kAll, kNone };
 
-// Safe to call from any thread. Callers of Add hold the lock that guards the allocator, so that the
-// trace has the order of the decisions. A write error does not reach the caller: the trace then
-// lacks its last event, and readers refuse it.
+// Safe to call from any thread. Callers of Add hold the lock that guards the allocator, so events
+// are in the order of the decisions. A write error does not reach the caller: the trace then lacks
+// its last event, and readers refuse it.
 class AllocationTrace {
  public:
   // Starts recording: appends to the file. Before this call, Add and End do nothing.
@@ -44,6 +44,7 @@ class AllocationTrace {
   void End(const std::string& ledger);
 
  private:
+  // Reads of one thread that AddRead joins into one event.
   struct Reading {
     ReadEvent event;
     std::uint32_t thread = 0;
@@ -62,7 +63,7 @@ class AllocationTrace {
   std::string chunk_ = std::string(kHeaderSize, '\0');
   std::uint64_t begin_ = 0;
   Stamp last_;
-  std::map<std::uint64_t, Reading> readings_;  // by file: reads that the next one may continue
+  std::map<std::uint64_t, Reading> readings_;  // by file; the next read may continue them
   std::uint64_t number_ = 0;
   std::uint64_t previous_ = 0;
 };

@@ -47,7 +47,8 @@ IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size
 IOStatus ZoneIo::Flush() {
   const std::uint64_t ticket = ++arrived_;
   const std::lock_guard lock(flush_mutex_);
-  if (covered_ >= ticket || !failed_.ok()) return failed_;  // another flush covers this call
+  // A flush that began after this call covers it. It can have failed.
+  if (covered_ >= ticket || !failed_.ok()) return failed_;
   covered_ = arrived_;
   failed_ = device_->Flush();
   const std::lock_guard totals_lock(totals_mutex_);
@@ -56,7 +57,8 @@ IOStatus ZoneIo::Flush() {
 }
 
 IOStatus ZoneIo::Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up) {
-  // The write pointer of a finished zone does not show which data the device's cache lost.
+  // The write pointer of a finished zone does not show which data the device's cache lost. So
+  // nothing may be in the cache.
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(device_->FinishZone(zone));
   const std::lock_guard lock(totals_mutex_);

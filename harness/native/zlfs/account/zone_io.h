@@ -14,7 +14,7 @@
 
 namespace zlfs {
 
-// Counts of the device commands by cause. The ledger reports them.
+// Names of causes in the ledger, in the order of Cause.
 inline constexpr std::string_view kCauseNames[] = {"wal",    "flush", "compaction", "other",
                                                    "import", "gc",    "metadata"};
 
@@ -36,7 +36,7 @@ struct Totals {
   std::uint64_t resets_data = 0;
   std::uint64_t resets_metadata = 0;
   std::uint64_t flushes = 0;
-  std::uint64_t flush_calls = 0;  // that these flushes served, or will serve
+  std::uint64_t flush_calls = 0;  // calls of Flush; concurrent calls share a flush
 };
 
 // Safe to call from any thread.
@@ -48,18 +48,18 @@ class ZoneIo {
 
   Totals totals() const;
 
-  // `buffer` consists of whole blocks; `payload` of its bytes are content. `written` is set to the
+  // `buffer` consists of whole blocks; `payload` of its bytes are content. Sets `written` to the
   // number of bytes by which the write pointer moved, also after an error.
   IOStatus Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                  std::uint64_t payload, std::uint64_t* written);
   // Accepts any alignment. `offset` is relative to the zone.
   IOStatus Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to);
-  // Makes everything written before the call durable. After a failed flush all later ones fail,
-  // because the extent of the loss is unknown.
+  // Makes everything durable that was written before the call. After a failed flush all later ones
+  // fail, because the extent of the loss is unknown.
   IOStatus Flush();
   IOStatus Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up);
   IOStatus Reset(std::uint32_t zone, bool metadata);
-  // These ask the device.
+  // The functions below ask the device.
   IOStatus WritePointer(std::uint32_t zone, std::uint64_t* at);
   bool Lost(std::uint32_t zone);  // whether the zone is known to be offline
 

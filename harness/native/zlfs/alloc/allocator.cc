@@ -10,11 +10,11 @@
 namespace zlfs {
 namespace {
 
-// One zone in kSpareShare, but at least kLeastSpare, is reserved for compactions and for the
-// deletions of a full database, when WALs get no zone.
+// New data must leave one zone in kSpareShare, but at least kLeastSpare. They are for compactions,
+// and for the deletions of a full database when WALs get no zone.
 constexpr std::uint32_t kSpareShare = 100;
 constexpr std::uint32_t kLeastSpare = 2;
-// Collecting begins this many empty zones before writes must wait for it.
+// The collector begins this many empty zones before writers must wait for it.
 constexpr std::uint32_t kCollectAhead = 2;
 // A victim must gain at least 1/32 of its zone. Below that, collecting moves 31 bytes to gain one,
 // and the device is practically full.
@@ -341,7 +341,7 @@ std::optional<std::uint32_t> Allocator::PickVictim() const {
     if (zone.use != ZoneUse::kFull || zone.unreadable) continue;
     Kept kept = zone.kept;
     if (skip_released_) kept -= zone.released;
-    if (kept.held == 0) continue;  // the next durable log frees the zone without a copy
+    if (kept.held == 0) continue;  // the next commit frees the zone without a copy
     const std::uint64_t gain = zone.capacity - kept.packed;
     if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
     const double used = static_cast<double>(kept.packed) / static_cast<double>(zone.capacity);

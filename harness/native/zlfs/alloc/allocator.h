@@ -1,7 +1,7 @@
 // Decides which zone takes the next bytes, and which zones are finished, reset and collected.
 //
 // A pure state machine: no I/O, clock, thread or lock. Its decisions depend only on its setup and
-// the sequence of calls, so that a recorded sequence can be replayed. The caller carries out the
+// the sequence of calls, so a recorded sequence can be replayed. The caller carries out the
 // decisions, reports the results and serialises the calls.
 
 #pragma once
@@ -49,7 +49,7 @@ enum class ZoneUse : std::uint8_t {
 struct Kept {
   std::uint64_t live = 0;    // content of files
   std::uint64_t held = 0;    // blocks with live content, including headers and padding
-  std::uint64_t packed = 0;  // blocks that a copy takes: fewer for the pieces of a WAL
+  std::uint64_t packed = 0;  // bytes of a copy: less for WALs, whose headers it omits
 
   Kept& operator+=(const Kept& other) {
     live += other.live;
@@ -71,7 +71,7 @@ struct ZoneSpace {
   std::uint64_t written = 0;    // write pointer after the completed writes
   std::uint64_t in_flight = 0;  // granted, not completed
   Kept kept = {};
-  Kept released = {};         // part of `kept` that becomes garbage when the log is durable
+  Kept released = {};         // part of `kept` that the next commit makes garbage
   std::uint8_t lifetime = 0;  // of the first writer since the last reset
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
@@ -92,16 +92,16 @@ struct AllocatorSetup {
   std::uint32_t active_budget = 0;    // active zones for data; 0: no limit
   std::vector<ZoneSpace> zones = {};  // uses capacity, written, kept, lifetime and use
   std::uint64_t log_bytes = 0;        // content of WALs
-  // Whether a victim's score leaves out released content. False replays an old trace.
+  // Whether a victim's score leaves out released content. False only for a trace of version 1.
   bool skip_released = true;
 };
 
 // A writer's description of its bytes.
 struct Placement {
   Cause cause = Cause::kOther;
-  // Data of a flush or compaction. Jobs end by themselves; the user ends all other writers.
-  // Compactions wait for no other writer, flushes wait only for compactions, and no job waits for
-  // space forever.
+  // Data of a flush or compaction. A job ends by itself; the user ends all other writers.
+  // Compactions wait for no other writer, flushes only for compactions, and no job waits for space
+  // forever.
   bool job = false;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };
@@ -124,8 +124,8 @@ struct Decision {
   std::uint64_t size = 0;
 };
 
-// Bytes of the victim to process for a writer of `written` bytes. When the writer has filled as
-// many bytes as the victim's garbage, the victim is free.
+// Bytes of the victim to copy when a writer has written `written` bytes. The victim is empty before
+// the writer has written as many bytes as the victim gains.
 inline std::uint64_t PriceOf(const ZoneSpace& victim, std::uint64_t written) {
   const std::uint64_t packed = victim.kept.packed - victim.released.packed;
   const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - packed, 1);
@@ -138,8 +138,8 @@ class Allocator {
  public:
   explicit Allocator(AllocatorSetup setup);
 
-  // Whether the request would open an empty zone if a finish that runs had ended. The caller waits
-  // for it: otherwise the writer would share a zone, or finish another one.
+  // Whether the request would open an empty zone if a running finish had ended. The caller then
+  // waits for it: otherwise the writer would share a zone, or finish another one.
   bool AwaitsFinish(const Request& request) const;
   Decision Allocate(const Request& request);
   // Completes a granted write.
@@ -155,15 +155,15 @@ class Allocator {
     kLost,    // read-only or offline
   };
   void Settled(std::uint32_t zone, After after);
-  // Ends a writer. Returns its zone if it is to be finished; that zone is then kFinishing. With
-  // `finish` the zone is finished however much room it has.
+  // Ends a writer. Returns its zone if the caller must finish it; that zone is then kFinishing.
+  // `finish` finishes the zone however much room it has.
   std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
   void Finished(std::uint32_t zone);
   // Returns the fullest active zone without a writer that is not in `spared`. It is then
   // kFinishing, and the caller finishes it.
   std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared = {});
 
-  // No file needs this much of the zone's content, but the log still refers to it.
+  // No file needs this much of the zone's content, but the durable log still refers to it.
   void Released(std::uint32_t zone, const Kept& kept) { zones_[zone].released += kept; }
   // Turns this much of the zone's content into garbage. `released`: Released announced it.
   void Freed(std::uint32_t zone, const Kept& kept, bool released = false);
@@ -171,8 +171,8 @@ class Allocator {
   void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
   void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }
 
-  // Zones without live bytes that can be reset: full zones, and with `hard` also active zones
-  // without a writer.
+  // Zones without live bytes that can be reset: full zones and broken active zones without an
+  // owner. With `hard`, also other active zones that no writer and no shared cause fills.
   std::vector<std::uint32_t> Resettable(bool hard) const;
   void BeginReset(std::uint32_t zone);
   void ResetDone(std::uint32_t zone);
@@ -182,7 +182,7 @@ class Allocator {
   // Whether a job is still writing. Its end can free space, so WALs and other small files can wait
   // for it.
   bool JobsWrite() const;
-  // Whether few zones are empty or being reset, so that collecting must go on.
+  // Whether so few zones are empty or being reset that the collector must work.
   bool LowSpace() const;
   // Excludes a zone whose content cannot be read from collection.
   void Unreadable(std::uint32_t zone) { zones_[zone].unreadable = true; }
@@ -196,7 +196,7 @@ class Allocator {
   std::uint32_t active_zones() const {
     return static_cast<std::uint32_t>(std::ranges::count(zones_, true, &ZoneSpace::active));
   }
-  // Empty zones reserved from new data.
+  // Empty zones that new data must leave.
   std::uint32_t kept_zones() const { return Keeps(Cause::kImport); }
   // Bytes written so far; the allocator has no other clock.
   std::uint64_t clock() const { return clock_; }
@@ -214,17 +214,19 @@ class Allocator {
   std::uint32_t Keeps(Cause cause) const;
   Reserve Reserved() const;
   bool MayOpen(Cause cause) const;
+  // Whether a compaction owns a zone.
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   // An active zone of this lifetime that a new writer can have.
   std::optional<std::uint32_t> Inherited(std::uint8_t lifetime) const;
+  // kUnowned: without an owner and without writes in flight. kIdle: without writes in flight.
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
   // An active zone that no shared cause fills and that is not in `spared`. Prefers the nearest
   // lifetime, if one is given, then the fullest zone.
   std::optional<std::uint32_t> NearestActive(std::optional<std::uint8_t> lifetime, Of of,
                                              const std::vector<bool>& spared = {}) const;
-  // Decides between waiting and no space when no zone is available.
+  // Decides between waiting and no space when no zone is available. `space`: an empty zone is.
   Decision WaitOrNoSpace(bool space) const;
   void FillIfFull(std::uint32_t zone);
   void MakeFull(ZoneSpace* zone);
@@ -239,7 +241,7 @@ class Allocator {
   std::map<Cause, std::uint32_t> current_;             // the zone that each shared cause fills
   std::uint32_t empty_ = 0;
   std::uint32_t resetting_ = 0;
-  std::uint32_t spare_ = 0;      // empty zones reserved from new data only
+  std::uint32_t spare_ = 0;      // empty zones that only new data must leave
   std::uint32_t gc_start_ = 0;   // empty zones below which collecting starts
   std::uint64_t capacity_ = 1;   // of the smallest zone
   std::uint64_t log_bytes_ = 0;  // content of WALs

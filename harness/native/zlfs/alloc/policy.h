@@ -20,13 +20,13 @@ struct Policy {
   // The complement, as in papers: finish when more than this share is occupied.
   std::uint8_t finish_occupancy_pct = 100;
   // Collect when less than this share of the data zones is empty, and always shortly before writers
-  // must wait. A lower value is cheaper: zones that RocksDB empties itself need no copying.
+  // must wait. A lower value is cheaper: RocksDB empties many zones itself, without copies.
   std::uint8_t gc_start_pct = 1;
   std::uint8_t on_active_limit = OnActiveLimit::kShare;
   std::uint8_t gc_victim = Victim::kGarbage;
   std::uint8_t gc = 1;
   std::uint8_t lifetimes = 1;  // honour write-lifetime hints
-  // Limit of active zones in the namespace, including the metadata log's; 0: the device's limit.
+  // Limit of active zones in the namespace, with those of the metadata log; 0: the device's limit.
   // Volumes that share a namespace must divide its active zones.
   std::uint8_t max_active = 0;
 

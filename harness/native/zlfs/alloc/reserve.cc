@@ -30,8 +30,9 @@ std::uint32_t Reserve::For(Cause cause) const {
       return WithLogs(log_room);
     default:
       if (log_zones > 0) return WithLogs(log_room + zone_capacity) + spare;
-      // With old WALs: the WAL that opening a database begins before it deletes them. Otherwise the
-      // WAL in which a full database logs deletions.
+      // The first zone of a mount for WALs. With old WALs, it takes the WAL that an opening
+      // database begins before it deletes them. Otherwise it takes the WAL in which a full database
+      // logs deletions.
       return log_bytes > 0 ? kFlushKeeps : WithLogs(0);
   }
 }

@@ -1,5 +1,5 @@
-// How many empty zones each cause must leave, so that work that frees space can still run. This is
-// policy: the allocator only counts zones.
+// How many empty zones each cause must leave, so that work that frees space can still run. The
+// allocator only counts zones; these rules are policy.
 
 #pragma once
 
@@ -13,12 +13,12 @@ struct Reserve {
   std::uint64_t zone_capacity = 1;  // of the smallest zone
   std::uint64_t log_bytes = 0;      // content of WALs
   std::uint32_t log_zones = 0;      // zones that WALs began to fill since the mount
-  std::uint64_t log_room = 0;       // left in the WALs' zone, but 0 in the first one of a mount
-  std::uint32_t spare = 0;          // reserved from new data only
+  std::uint64_t log_room = 0;       // left in the WALs' zone; 0 for the first one of a mount
+  std::uint32_t spare = 0;          // that only new data must leave
 
   std::uint32_t For(Cause cause) const;
-  // Opening a database flushes all WALs and begins a new one. Everything else must leave enough
-  // zones for that, if WALs grow by `room` bytes.
+  // Opening a database flushes all WALs and begins a new one. Returns the empty zones that this
+  // needs after WALs grow by `room` bytes; all other work must leave them.
   std::uint32_t WithLogs(std::uint64_t room) const;
 };
 

@@ -28,8 +28,8 @@ inline Progress* ShareProgress() {
 }
 
 // Runs `body` in a child. If the rocksdb::Status that it returns is ok, the child exits with 0.
-// Otherwise the child prints the status and exits with 1. No destructors of the parent's objects
-// run.
+// Otherwise the child prints the status and exits with 1. The child runs no destructors of the
+// parent's objects.
 template <typename Body>
 pid_t Fork(const std::string& name, Body body) {
   std::fflush(nullptr);

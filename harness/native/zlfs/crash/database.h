@@ -21,13 +21,13 @@ namespace zlfs::crash {
 
 // Shared by the processes of a campaign. It survives the death of a process.
 struct Progress {
-  // Operations of each writer that RocksDB acknowledged as durable.
+  // Operations of each writer that are durable: RocksDB acknowledged a sync of them.
   std::array<std::atomic<std::uint64_t>, kMaxWriters> synced;
   // Operations of each writer that RocksDB acknowledged. A kill loses none of them.
   std::array<std::atomic<std::uint64_t>, kMaxWriters> acknowledged;
   std::atomic<std::uint64_t> operations;                         // acknowledged, durable or not
   std::atomic<std::uint64_t> writes, flushes, finishes, resets;  // device commands
-  std::atomic<std::uint64_t> collected;  // bytes the garbage collection copied in closed mounts
+  std::atomic<std::uint64_t> collected;  // bytes that the collector copied in closed mounts
 };
 
 class Database {
@@ -37,7 +37,7 @@ class Database {
   ~Database();
 
   // Checks that the database contains exactly a prefix of each writer's operations, and that each
-  // prefix includes all synced operations. Otherwise returns Corruption.
+  // prefix includes all synced operations. Returns Corruption if not.
   rocksdb::Status Verify(std::span<const std::uint64_t> synced);
 
   // Starts a new round after the operations that Verify found. Runs `operations` per writer.

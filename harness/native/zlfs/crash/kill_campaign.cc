@@ -16,7 +16,7 @@ namespace {
 
 using rocksdb::Status;
 
-// Limits for the random number of commands before a kill. Mounting and opening the database takes
+// Limits of the random number of commands before a kill. Mount and opening of the database take
 // about 40 commands.
 constexpr std::uint32_t kMostCommands = 1500;
 constexpr std::uint32_t kRecoveryCommands = 40;
@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostMilliseconds = 400;
 
 // Kills this process at the n-th command, before or after the command takes effect.
 TappedDevice::Tap KillingAt(std::uint64_t n, bool before, Progress* progress) {
-  // Never freed: the kill ends the process.
+  // Never freed, because the kill ends the process.
   auto* const commands = new std::atomic<std::uint64_t>(0);
   return [=, count = Counting(progress)](ZonedDevice* inner, const Command& command) {
     const bool last = ++*commands == n;
@@ -109,7 +109,7 @@ class Campaign {
     return Failed(point, "the writer was to be killed, but: " + (end.empty() ? "it ended" : end));
   }
 
-  // The device loses no power, so what was acknowledged is as good as synced.
+  // A kill takes no power from the device, so acknowledged operations count as synced.
   void ExpectAcknowledged() {
     for (std::uint32_t i = 0; i < kMaxWriters; ++i) {
       const std::uint64_t acknowledged = progress_->acknowledged[i];
@@ -121,7 +121,7 @@ class Campaign {
 
   bool Survived(std::uint32_t point) {
     std::filesystem::copy_file(image_, crashed_, std::filesystem::copy_options::overwrite_existing);
-    const std::string aux = crashed_ + ".aux";  // of the command that Failed prints
+    const std::string aux = crashed_ + ".aux";  // for the command that Failed prints
     std::filesystem::remove_all(aux);
     std::filesystem::copy(place_.aux, aux, std::filesystem::copy_options::recursive);
     crashed_synced_.clear();

@@ -61,7 +61,7 @@ class Campaign {
         .device = "file:" + image, .aux = setup_.folder + "/recorded.aux", .identity = ""};
     std::mt19937_64 random(setup_.shape.seed);
     const Policy policy = RandomPolicy([&random](std::uint64_t n) { return random() % n; });
-    // Every examined state contains the format, and the format is durable.
+    // mkfs is a part of the trace.
     {
       std::unique_ptr<ZonedDevice> device;
       if (!Report(OpenPlace(blank, &device), "image")) return false;
@@ -111,7 +111,7 @@ class Campaign {
     std::unique_ptr<ZonedDevice> device;
     if (!Report(OpenDevice(spec, Access::kReadWrite, nullptr, &device), "device")) return false;
     device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
-    // The trace begins with the superblock.
+    // The first command of mkfs writes the superblock.
     Superblock superblock;
     if (!Report(DecodeSuperblock(trace_.data(0), &superblock), "trace")) return false;
     identity_ = superblock.identity();
@@ -120,11 +120,12 @@ class Campaign {
     for (std::size_t i = 0; i < trace_.size() && failures_ < kMostFailures && !limit.Over(); ++i) {
       const TraceEntry& entry = trace_.entry(i);
       if (!Report(trace_.Replay(i, device_.get()), "replay")) return false;
-      // Before mkfs has finished there is no file system to test.
-      formatted |= entry.kind == CommandKind::kReset;  // the last command of mkfs
+      // Before mkfs has ended there is no file system to test. mkfs resets nothing, so the first
+      // reset of the first mount shows its end.
+      formatted |= entry.kind == CommandKind::kReset;
       resets_ += entry.kind == CommandKind::kReset ? 1 : 0;
       finishes_ += entry.kind == CommandKind::kFinish ? 1 : 0;
-      // After a flush the cache is empty, so there is nothing to lose.
+      // After a flush the cache is empty, so nothing can be lost.
       if (entry.kind == CommandKind::kFlush) continue;
       if (i % setup_.stride != 0) continue;
       if (!formatted || i < setup_.first || i > setup_.last) continue;
@@ -141,7 +142,7 @@ class Campaign {
     return failures_ == 0;
   }
 
-  // Tests the losses of the cache after command i: the whole loss and the tears.
+  // Tests losses of the cache after command i: the whole loss and the tears.
   void LoseAll(std::size_t i, const std::array<std::uint64_t, kMaxWriters>& synced) {
     const std::vector<CachedWrite> cached = EmulatedFaults::Cached(*device_);
     Lose(i, synced, "whole", {});

@@ -1,5 +1,5 @@
-// Loss of power after every command of a recorded load. Of the device's volatile cache either
-// nothing survives or a torn part.
+// Losses of power after every command of a recorded load. Of the device's volatile cache, either
+// nothing or a torn part survives.
 
 #pragma once
 
@@ -13,10 +13,10 @@ namespace zlfs::crash {
 struct LossCampaign {
   LoadShape shape;
   std::string device = "zones=56&zone_size=128K&zone_capacity=96K&max_active=8";
-  std::string folder;           // for the trace and auxiliary directories; empty, on fast storage
-  std::string trace;            // replays this trace instead of recording a new one
-  std::uint64_t writes = 5000;  // minimum to record
-  std::uint64_t commands_per_life = 900;  // then the process is killed and the next one recovers
+  std::string folder;  // empty folder for the trace and auxiliary directories, on fast storage
+  std::string trace;   // replays this trace instead of recording a new one
+  std::uint64_t writes = 5000;            // minimum to record
+  std::uint64_t commands_per_life = 900;  // mean number of commands before a kill
   std::uint64_t first = 0;                // first and last command to test
   std::uint64_t last = ~std::uint64_t{0};
   std::uint64_t stride = 1;  // test every n-th command

@@ -21,7 +21,7 @@
 namespace zlfs::crash {
 namespace {
 
-// A folder for this process. The destructor removes it unless a failure needs inspection.
+// A folder for this process. The destructor removes it, unless a campaign failed.
 class Folder {
  public:
   explicit Folder(const std::string& parent)
@@ -44,8 +44,8 @@ class Folder {
   bool kept_ = false;
 };
 
-// Prints the durable operation counts to stdout ten times a second. After each line the reader can
-// cut the power.
+// Prints the counts of durable operations to stdout ten times a second. The reader can cut the
+// power after any line.
 [[noreturn]] void TellForever(const LoadShape& shape, const Progress* progress) {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -115,19 +115,20 @@ int RunFaultCampaign(const FaultCampaign& campaign) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Does a database on zlfs keep what it acknowledged, whenever it dies?");
+  CLI::App app(
+      "Tests whether a database on zlfs keeps acknowledged data after a crash at any time.");
   app.require_subcommand(1);
   LoadShape shape;
   Place place;
   std::string folder = "/dev/shm";
   std::vector<std::uint64_t> synced;
-  app.add_option("--seed", shape.seed, "of the load and of what is done to it");
+  app.add_option("--seed", shape.seed, "of the load and of the crashes");
   app.add_option("--keys", shape.keys, "of each writer in each column family");
   app.fallthrough();
 
   CLI::App* const write = app.add_subcommand(
       "write", "run the load until killed; prints the operations of each writer that are durable");
-  CLI::App* const judge = app.add_subcommand("judge", "after a crash: is everything there?");
+  CLI::App* const judge = app.add_subcommand("judge", "check the database after a crash");
   for (CLI::App* const command : {write, judge}) {
     command->add_option("--device", place.device, "dev:NAME, or file:PATH")->required();
     command->add_option("--aux", place.aux, "auxiliary directory")->required();
@@ -142,11 +143,11 @@ int Main(int argc, char** argv) {
   CLI::App* const loss =
       app.add_subcommand("loss", "campaign: loss of power at every command of a recorded load");
   loss->add_option("--writes", losing.writes, "device writes to record");
-  loss->add_option("--tears", losing.tears, "torn losses at each command, beside the whole one");
+  loss->add_option("--tears", losing.tears, "torn losses at each command, besides the whole one");
   loss->add_option("--trace", losing.trace, "an earlier trace instead of a new one");
-  loss->add_option("--first", losing.first, "first command to look at");
-  loss->add_option("--last", losing.last, "last command to look at");
-  loss->add_option("--stride", losing.stride, "look at every n-th command only")
+  loss->add_option("--first", losing.first, "first command to test");
+  loss->add_option("--last", losing.last, "last command to test");
+  loss->add_option("--stride", losing.stride, "test only every n-th command")
       ->check(CLI::PositiveNumber);
   loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
   FaultCampaign failing;

@@ -1,5 +1,5 @@
-// The operations of a test load. They depend only on seed, writer, round and operation number, so
-// that the number of completed operations determines every key and every value.
+// The operations of a test load. They depend only on seed, writer, round and operation number. So
+// the number of completed operations determines every key and every value.
 
 #pragma once
 
@@ -35,8 +35,8 @@ struct Operation {
   After after = After::kNothing;
 };
 
-// Operations are numbered from 1. A new round begins when the load continues after a crash. A lost
-// operation is therefore replaced by a different one, not repeated.
+// Operations are numbered from 1. A new round begins when the load continues after a crash, so that
+// a different operation replaces a lost one.
 Operation MakeOperation(const LoadShape& shape, std::uint32_t writer, std::uint64_t round,
                         std::uint64_t number);
 
@@ -45,7 +45,7 @@ std::string KeyName(std::uint32_t writer, std::uint32_t key);
 std::string MakeValue(const LoadShape& shape, std::uint32_t writer, std::uint32_t family,
                       std::uint32_t key, std::uint64_t round, std::uint64_t number);
 
-// Contents of a writer's keys after its first `count` operations.
+// The content of a writer's keys after its first `count` operations.
 class Model {
  public:
   struct Slot {

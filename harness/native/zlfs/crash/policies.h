@@ -1,5 +1,5 @@
-// Policies for campaigns: a campaign with the default policy alone never finishes a zone by its
-// threshold, so no such finish would meet a kill or a loss of power.
+// Random policies for campaigns. With the default policy alone, no zone would be finished by its
+// threshold, so no kill or loss of power would meet such a finish.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace zlfs::crash {
 
-// `below(n)` returns a random number below n. The collector stays on: databases of campaigns fill
-// their devices.
+// `below(n)` returns a random number below n. The collector stays on, because the databases of
+// campaigns fill their devices.
 template <typename Below>
 Policy RandomPolicy(const Below& below) {
   constexpr std::uint8_t kThresholds[] = {0, 10, 50, 90};

@@ -45,7 +45,7 @@ struct Entry {
   std::uint64_t synced = 0;
   std::uint64_t handed = 0;              // bytes that survive the end of the process
   bool must_exist = false;               // durably created
-  bool deleted = false;                  // perhaps durably
+  bool deleted = false;                  // perhaps not durably
   bool gone = false;                     // durably deleted, or a mount did not find it
   bool linked = false;                   // a second name of another entry's file
   bool failed = false;                   // an operation failed: its effect is unknown
@@ -116,7 +116,7 @@ class Schedule {
     if (!status.ok()) Fail("mkfs: " + status.ToString());
   }
 
-  // Checks the device, mounts it and compares it with the model. `disturbed`: commands of the first
+  // Checks the device, mounts it and compares it with the model. `disturbed`: commands of a first
   // mount can fail. Leaves no volume if the newest generation is lost.
   void Mount(bool disturbed) {
     if (!problem_.empty()) return;
@@ -149,7 +149,7 @@ class Schedule {
     if (std::ranges::any_of(metadata, replaceable)) {
       Fail("read-only, but a metadata zone can be written");
     }
-    Verify(Trust::kReads);  // nothing became durable
+    Verify(Trust::kReads);  // a read-only mount made nothing durable
   }
 
   static bool IsLostLog(const IOStatus& status) {
@@ -200,7 +200,7 @@ class Schedule {
     return std::make_unique<FaultyDevice>(device_.get(), capacities_);
   }
 
-  // Runs fsck. Only losses in zones that the device gave up may be found.
+  // Runs fsck. It may find only losses in zones that the device gave up.
   void FindNamed() {
     std::vector<Violation> violations;
     const IOStatus status = Check(NewDevice().get(), &violations);
@@ -216,11 +216,11 @@ class Schedule {
     if (!named_.empty() && broken_.empty()) Fail("fsck: " + violations.front().what);
   }
 
-  // What a mount reports about the device.
+  // How much of the content that a mount finds is certain.
   enum class Trust : std::uint8_t {
-    kNothing,  // its commands failed
-    kReads,    // it changed nothing, so the next loss of power can take what it found
-    kAll,      // it made durable what it found
+    kNothing,  // nothing: its commands can fail
+    kReads,    // it changed nothing, so the next loss of power can take what it finds
+    kAll,      // it made everything durable that it finds
   };
 
   void Verify(Trust trust) {
@@ -386,8 +386,8 @@ class Schedule {
       entry.failed = true;
       return name;
     }
-    // Flushes wait for compactions under one policy, and WALs wait for the end of jobs. This load
-    // has one thread, so nothing ends while it waits.
+    // Under one policy, flushes wait for compactions, and WALs wait for the end of jobs. This load
+    // has one thread, so nothing would end while it waits.
     const Placement table{.cause = Cause::kCompaction,
                           .lifetime = static_cast<std::uint8_t>(2 + Below(4))};
     volume_->writer().SetPlacement(entry.file.get(),
@@ -426,7 +426,7 @@ class Schedule {
   }
 
   void StepLog() {
-    std::string& log = logs_[Below(2)];  // of two databases
+    std::string& log = logs_[Below(2)];  // two databases have one WAL each
     if (!log.empty() && (entries_[log].failed || entries_[log].content.size() > 40000)) {
       Finish(&entries_[log]);
       log.clear();
@@ -513,7 +513,7 @@ class Schedule {
     if (newest_lost_ && Recover(device_.get(), &recovered).ok()) newest_lost_ = false;
   }
 
-  // Another thread reads files that no longer change, until it is stopped.
+  // Starts a thread that reads files which no longer change, until StopReader.
   void StartReader() {
     reader_ = std::jthread([this, seed = random_()](const std::stop_token& stop) {
       std::mt19937_64 random(seed);
@@ -555,7 +555,7 @@ class Schedule {
     if (!reader_problem_.empty()) Fail(reader_problem_);
   }
 
-  // Latency without a clock: the next commands each wait for some reads of the other thread.
+  // Latency without a clock: each of the next commands waits for some reads of the other thread.
   void SlowDown() {
     const std::uint64_t reads = 1 + Below(4);
     faulty_->SlowDown(1 + Below(6), [this, reads] {
@@ -634,7 +634,7 @@ class Schedule {
   std::string logs_[2];
   std::set<std::uint32_t> broken_;  // read-only and offline zones
   std::set<std::string> named_;     // files whose loss fsck names
-  bool newest_lost_ = false;        // the newest generation may have become unreadable
+  bool newest_lost_ = false;        // perhaps no zone that can be read has the newest generation
   // Zones that a reset made smaller.
   const std::shared_ptr<std::map<std::uint32_t, std::uint64_t>> capacities_ =
       std::make_shared<std::map<std::uint32_t, std::uint64_t>>();

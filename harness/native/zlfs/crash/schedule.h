@@ -1,11 +1,12 @@
-// Random schedules of a load, failures of the device, kills and losses of power, against a model.
+// Random schedules of a load, failures of the device, kills and losses of power, checked against a
+// model.
 //
-// After each mount the model checks three things. What was synced is there, or its loss is named.
-// No other file is affected. Nothing is there that was never written. A mount is refused only if
-// the newest generation of the metadata cannot be read, or cannot be proved to be the newest.
+// Each mount must fulfil three conditions. Synced data is there, or its loss is named. No other
+// file is affected. Nothing is there that was never written. A mount is refused only if the newest
+// generation of the metadata cannot be read, or cannot be proved to be the newest.
 //
-// Of four seeds one has readers in other threads, and commands that wait for them. Their order is
-// not repeatable. Another one gives tables more names.
+// One seed of four has readers in other threads, and commands that wait for them; their order is
+// not repeatable. Another seed of four gives tables more names.
 
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace zlfs::crash {
 
-// What the schedules contained.
+// Counts of the events in the schedules.
 struct ScheduleCounts {
   std::uint64_t schedules = 0;
   std::uint64_t mounts = 0;
@@ -23,7 +24,7 @@ struct ScheduleCounts {
   std::uint64_t kills = 0;
   std::uint64_t losses = 0;     // of power
   std::uint64_t named = 0;      // files whose loss fsck named
-  std::uint64_t read_only = 0;  // mounts without a metadata zone to write
+  std::uint64_t read_only = 0;  // mounts that could write no metadata zone
   std::uint64_t repaired = 0;   // volumes that a repair made mountable without a loss
   std::uint64_t lost = 0;       // volumes whose newest generation became offline
   std::uint64_t reads = 0;      // by the other threads

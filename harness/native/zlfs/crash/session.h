@@ -1,5 +1,5 @@
-// Mounts a zlfs, runs the load on it, and checks its state after a crash. Every function here
-// starts threads, so campaigns call them in child processes.
+// Mounts a zlfs, runs the load on it, and checks its state after a crash. All functions here start
+// threads, so campaigns call them in child processes.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace zlfs::crash {
 struct Place {
   std::string device;    // as in a zlfs URI, without the mount options
   std::string aux;       // auxiliary directory
-  std::string identity;  // identity that the device reports; empty: its own
+  std::string identity;  // the identity that the device reports; empty: its own
 };
 
 // Opens the device of `place` for writing.
@@ -39,7 +39,7 @@ rocksdb::Status RunLoad(std::unique_ptr<ZonedDevice> device, const std::string& 
                         const LoadShape& shape, std::uint64_t operations, TappedDevice::Tap tap,
                         Progress* progress);
 
-// Adds the bytes that garbage collection copied during the last mount.
+// Adds the bytes that the collector copied during the last mount.
 void CountCollected(const std::string& aux, Progress* progress);
 
 struct Judgement {

@@ -1,5 +1,4 @@
-// A recorded load: every modifying command, in the order of its execution by the device. Each entry
-// holds the operations that were acknowledged as durable before the command.
+// A recorded load: every modifying command, in the order in which the device executed them.
 
 #pragma once
 
@@ -15,8 +14,8 @@
 
 namespace zlfs::crash {
 
-// In the file, `size` bytes of data follow the entry of a write. Traces stay on one machine, so the
-// entry is stored in its memory layout.
+// In the file, the entry of a write is followed by its `size` bytes of data. Traces stay on one
+// machine, so the file has the layout of memory.
 struct TraceEntry {
   CommandKind kind = CommandKind::kFlush;
   std::uint32_t zone = 0;
@@ -26,8 +25,8 @@ struct TraceEntry {
   std::array<std::uint64_t, kMaxWriters> synced = {};
 };
 
-// Appends commands to a trace. Instead of passing on command number `commands`, it kills the
-// process, so that a trace can span many processes.
+// Appends commands to a trace. Kills the process in place of command number `commands`, so that a
+// trace can span many processes.
 class Recorder {
  public:
   static rocksdb::IOStatus Open(const std::string& path, std::uint64_t commands, Progress* progress,

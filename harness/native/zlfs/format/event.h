@@ -1,10 +1,10 @@
 // Events of an allocation trace (docs/replay.md): the inputs and the results of the allocator's
 // decisions, in order. Events are encoded like records.
 //
-// A trace is a file of sealed chunks (format/sealed.h: subject and position 0, `generation` the
-// format's version, numbered from 1 on in each mount) of these events. A mount begins with
-// MountEvent, its zones and files, and ends with CloseEvent. Since version 3 each event has a
-// stamp.
+// A trace is a file of sealed chunks of these events (format/sealed.h). In a chunk's header,
+// subject and position are 0, `generation` is the version of the format, and numbers begin at 1 in
+// each mount. A mount begins with MountEvent, its zones and files, and ends with CloseEvent. Since
+// version 3 each event has a stamp.
 
 #pragma once
 
@@ -20,14 +20,15 @@
 namespace zlfs {
 
 inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
+// Older versions:
 // 1: victims also counted content that was released, but not durably (Allocator::Released).
 // 2: no stamps, syncs and reads.
 // 3: the collector did not commit deletions and moves before it chose a victim.
 // 4: the metadata log had one copy.
 inline constexpr std::uint64_t kTraceVersion = 5;
 
-// When an event came, and of which thread. The encoding follows the event's: the time since the
-// event before, times two, plus one and the thread if that differs from the thread before.
+// Time and thread of an event. They follow the event: first twice the time since the event before,
+// plus one if the thread differs from the thread before; in this case the thread follows.
 struct Stamp {
   std::uint64_t time = 0;  // ns since the mount
   std::uint32_t thread = 0;
@@ -78,24 +79,24 @@ struct AskEvent {
   }
 };
 
-// Which garbage becomes empty zones. Traces hold these numbers.
+// Which garbage becomes empty zones. Traces store these numbers.
 enum class Reclaiming : std::uint8_t {
-  kDurable,  // what the log does not refer to, in full zones
-  kAll,      // commits the log as needed; active zones too
-  kCommit,   // commits the log as needed
+  kDurable,  // garbage to which the durable log does not refer, in full zones
+  kAll,      // as kCommit, and in active zones
+  kCommit,   // commits the log as needed, in full zones
 };
 
 enum class Step : std::uint32_t {  // subject, detail
   kWrote,                          // as in AskEvent, cause: the granted space is written
-  kLeft,                           // file, 1 to finish its zone anyway: its writer closed
+  kLeft,                           // file, 1 to finish its zone in any case: its writer closed
   kFinished,                       // zone
-  kDeleted,                        // file: its name was removed
+  kDeleted,                        // file: it lost its last name
   kGone,                           // file, 1 if it held data: deleted and no longer open
-  kReclaim,                        // of what was gone or moved so many are garbage now, Reclaiming
+  kReclaim,                        // steps kGone and kMoved whose data is garbage now, Reclaiming
   kReset,                          // zone: the reset begins
   kResetDone,                      // zone
   kVictim,                         // zone: chosen by the collector
-  kMoved,                          // 1 if that leaves garbage: the victim's files are elsewhere
+  kMoved,                          // 1 if this leaves garbage: the victim's content is elsewhere
   kAbandoned,                      // the collector discarded its copies
   kTrouble,                        // zone: an event that cannot be replayed
 };
@@ -108,16 +109,17 @@ struct StepEvent {
   static auto Fields(auto& r) { return std::tie(r.step, r.subject, r.detail); }
 };
 
-// A commit ended.
+// A sync of a file or of names ended.
 struct SyncEvent {
   std::uint64_t file = 0;  // 0: names
-  std::uint8_t log = 0;    // 1 if the commit writes the metadata log
-  std::uint64_t took = 0;  // ns, with the writes of the file's buffer
+  std::uint8_t log = 0;    // 1 if the sync writes the metadata log
+  std::uint64_t took = 0;  // ns, with the write of the file's buffer
 
   static auto Fields(auto& r) { return std::tie(r.file, r.log, r.took); }
 };
 
-// One or several reads of a thread, each behind the one before it. They ended before the event.
+// One or several reads of a thread; each begins where the one before ends. They ended before the
+// event.
 struct ReadEvent {
   std::uint64_t file = 0;
   std::uint64_t offset = 0;
@@ -134,12 +136,12 @@ struct CloseEvent {
   static auto Fields(auto& r) { return std::tie(r.ledger); }
 };
 
-// As in `Record`, an event's place is its type.
+// The index in this list is stored, as in `Record`: add new types at the end.
 using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent,
                            SyncEvent, ReadEvent>;
 
 void AppendEvent(const Event& event, std::string* to);
-// `last` is the stamp before, and becomes this one.
+// `last` is the stamp of the event before, and becomes this one.
 void AppendStamp(const Stamp& stamp, Stamp* last, std::string* to);
 // Adds all events of a chunk, and their stamps if the chunk's version has them. `last` is the stamp
 // before the chunk, and becomes the chunk's last one. Returns false if the chunk is malformed.

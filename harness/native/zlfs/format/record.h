@@ -1,6 +1,6 @@
-// Records: namespace changes, stored in frames. A record consists of its type (a varint: its index
-// in `Record`, starting at 1), the size of the rest, and its fields as varints and length-prefixed
-// strings. `Fields` lists the fields in order.
+// Records: changes of the name space, stored in frames. A record consists of its type, the size of
+// the rest, and its fields. The type is a varint: the index in `Record`, starting at 1. Fields are
+// varints and length-prefixed strings; `Fields` lists them in order.
 
 #pragma once
 
@@ -70,7 +70,7 @@ struct DeleteRecord {
   static auto Fields(auto& r) { return std::tie(r.file); }
 };
 
-// Replaces the prefix `from`/ of every name by `to`/.
+// Replaces `from`/ by `to`/ at the start of every name.
 struct RenameDirRecord {
   std::string from;
   std::string to;
@@ -105,8 +105,8 @@ struct TotalsRecord {
   }
 };
 
-// The file has pieces in the log zone. If the zone cannot be read, recovery knows whose end is
-// lost.
+// The file has pieces in the log zone. So if the zone cannot be read, recovery finds which files
+// lost their ends.
 struct LogFileRecord {
   std::uint64_t file = 0;
   std::uint32_t zone = 0;
@@ -129,7 +129,7 @@ struct UnlinkRecord {
   static auto Fields(auto& r) { return std::tie(r.name); }
 };
 
-// Add new types at the end: these numbers are stored on devices.
+// Add new types at the end: the indices are stored on devices.
 using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
                             RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord,
                             LogFileRecord, LinkRecord, UnlinkRecord>;

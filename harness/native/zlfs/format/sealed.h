@@ -1,6 +1,6 @@
 // Sealed blocks: checksummed blocks with a header. A frame carries records of the metadata log. A
-// piece carries content, and its header names the file. WALs are written in pieces, so that a sync
-// needs no metadata record.
+// piece carries content, and its header names the file. WALs are written in pieces, so a sync needs
+// no metadata record. Saved tails and allocation traces are sealed blocks, too.
 //
 //   offset  0  magic             u32: "ZFRM" frame, "ZPCE" piece
 //           4  size              u32, bytes of content
@@ -8,16 +8,16 @@
 //          16  position          u64: number of the last frame known to be flushed; offset of a
 //                                piece's content in the file
 //          24  generation        u64, of the metadata when it was written
-//          32  number            u64: of frames without gaps over all generations, of pieces rising
+//          32  number            u64, rising; without gaps for the frames of a generation
 //          40  previous          u64, header checksum of the one before in this zone. Of a first
 //                                frame the superblock's checksum, of a first piece 0
 //          48  content checksum  u64, of the content and the padding
 //          56  checksum          u64, of the 56 bytes above
 //          64  content, then zeros up to a whole block
 //
-// `previous` chains the headers of a zone: a block altered together with its checksum no longer
-// matches its successor. The header has a separate checksum to distinguish torn blocks (the write
-// pointer lies within them) from corrupt ones.
+// `previous` chains the headers of a zone: a block that was changed together with its checksum does
+// not match the next one. The header has its own checksum, which distinguishes torn blocks (the
+// write pointer lies within them) from corrupt ones.
 
 #pragma once
 
@@ -45,11 +45,11 @@ static_assert(sizeof(SealedHeader) == kHeaderSize);
 inline constexpr std::uint32_t kFrameMagic = 0x4d52465a;
 inline constexpr std::uint32_t kPieceMagic = 0x4543505a;
 
-// Kind of a frame: changes, state at the start of the generation, or the end of that state. The
-// last kind marks a generation that a newer one replaced, if its zone could not be reset.
+// Kind of a frame: changes, a part of the state at the start of the generation, or the last part.
+// kSuperseded marks a generation that a newer one replaced, if its zone could not be reset.
 enum class FrameKind : std::uint64_t { kRecords, kSnapshot, kSnapshotEnd, kSuperseded };
-// A snapshot is split into frames of about this many bytes of records. A single larger record
-// makes a larger frame, because a record must take effect as a whole.
+// A snapshot is split into frames of about this many bytes of records. A single larger record makes
+// a larger frame, because a record takes effect as a whole.
 inline constexpr std::size_t kFrameContent = 256 << 10;
 
 // Size in whole blocks of a sealed block with this much content.

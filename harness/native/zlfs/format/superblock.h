@@ -14,13 +14,12 @@
 namespace zlfs {
 
 // Version 3 has files with several names, version 4 has two copies of the metadata log. The first
-// roll-over makes version 4 of an older one.
+// roll-over of an older volume writes version 4.
 inline constexpr std::uint32_t kFormatVersion = 4;
 inline constexpr std::uint32_t kOldestVersion = 2;
-// The copies of the metadata log use the first zones of the device in turn. A zone that fails is
-// left out.
+// Copies of the metadata log use the first zones of the device in turn, except zones that fail.
 inline constexpr std::uint32_t kMetadataZones = 3;
-// Active zones of the log: its copies. During a roll-over: one copy of each generation.
+// Active zones of the log: its two copies, and during a roll-over one copy of each generation.
 inline constexpr std::uint32_t kMetadataActive = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;
@@ -39,7 +38,8 @@ struct Superblock {
   std::uint16_t identity_size = 0;
   std::array<char, 256> identity_bytes = {};
   std::array<char, 2> zeros = {};
-  std::array<char, kMaxLabel + 1> label_bytes = {};  // offset 328: the harness finds its own by it
+  // At offset 328: the harness recognises its volumes by it.
+  std::array<char, kMaxLabel + 1> label_bytes = {};
 
   std::string identity() const { return {identity_bytes.data(), identity_size}; }
   std::string label() const { return label_bytes.data(); }

@@ -10,7 +10,7 @@
 
 namespace zlfs {
 
-// Threads of the pool do these reads: with io_uring, the device's interface would need callbacks.
+// The pool's threads do these reads. io_uring would need callbacks in the device's interface.
 class AsyncRead {
  public:
   // RocksDB's type of this callback depends on its version.
@@ -28,7 +28,7 @@ class AsyncRead {
   }
   AsyncRead(const AsyncRead&) = delete;
   AsyncRead& operator=(const AsyncRead&) = delete;
-  // The caller may free the memory that the read fills.
+  // Ends the read: after this, the caller may free the memory that the read fills.
   ~AsyncRead() { pool_->Cancel(started_); }
 
   // Returns when the read is done, and reports it.
@@ -36,7 +36,7 @@ class AsyncRead {
     pool_->Await(started_);
     Report();
   }
-  // Ends the read without a result. RocksDB frees the argument in the callback, so this calls it.
+  // Ends the read without a result. Calls the callback too: RocksDB frees its argument there.
   void Abort() {
     pool_->Cancel(started_);
     request_.status = rocksdb::IOStatus::Aborted();
@@ -53,7 +53,7 @@ class AsyncRead {
   void* const argument_;
   rocksdb::FSReadRequest request_;  // used by the pool's thread until the batch ends
   ReadPool::Started started_;
-  bool reported_ = false;  // in the thread that called Await or Abort
+  bool reported_ = false;  // used only by the thread that calls Await or Abort
 };
 
 }  // namespace zlfs

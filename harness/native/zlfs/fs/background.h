@@ -1,5 +1,5 @@
-// Runs commands in a thread of its own, one after another. Resets and finishes of zones take up to
-// a second, and no sync or close waits for them.
+// Runs commands in its own thread, in order. Resets and finishes of zones take up to a second, and
+// no sync or close waits for them.
 
 #pragma once
 
@@ -15,18 +15,20 @@ namespace zlfs {
 class Background {
  public:
   using Job = std::function<void()>;
-  // Without `threaded`, Add runs the job itself: a device in memory is faster than a thread wakes.
+  // Without `threaded`, Add runs the job itself. A device in memory is faster than the start of a
+  // thread, and crash campaigns stay repeatable.
   explicit Background(bool threaded) : threaded_(threaded) {}
-  // Forgets the jobs that wait. The next mount does without them.
+  // Drops the jobs that wait. The next mount does not need them.
   ~Background();
 
   void Add(Job job);
-  // Runs the jobs that wait, and returns when no job runs. Returns whether there were any.
+  // Runs the jobs that wait, also in the calling thread. Returns when no job runs: true if there
+  // were any.
   bool Drain();
 
  private:
   void Serve();
-  // Runs the job that waits longest. `lock` holds mutex_, and jobs_ is not empty.
+  // Runs the oldest job. `lock` holds mutex_, which is released meanwhile; jobs_ is not empty.
   void RunFirst(std::unique_lock<std::mutex>* lock);
 
   const bool threaded_;

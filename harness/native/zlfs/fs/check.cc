@@ -9,7 +9,7 @@
 
 namespace zlfs {
 
-// Maps recovery errors to invariants. Each error message starts with its name.
+// Maps recovery errors to invariants. The message of an error starts with its name.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
     {"wrong-magic", 1},    {"newer-version", 1},  {"older-version", 1}, {"corrupt-superblock", 1},
     {"wrong-device", 1},   {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},
@@ -26,7 +26,7 @@ std::string NamesOf(const FileInfo& file) {
   return names;
 }
 
-// Reports the ranges of a file that cannot be read. Only zones that the device gave up are read.
+// Reports the ranges of a file that cannot be read. Reads only zones that are read-only or offline.
 void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<ZoneInfo>& zones,
                 std::vector<Violation>* violations) {
   ZoneIo io(device);
@@ -139,7 +139,7 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   if (volume->files().Exists(name)) return IOStatus::InvalidArgument("exists", name);
   std::shared_ptr<File> file;
   RETURN_IF_ERROR(volume->files().Create(name, FileKind::kData, &file));
-  // Imported data is cold: it outlives all other data.
+  // Imported data is cold: it lives longer than all other data.
   volume->writer().SetPlacement(file.get(),
                                 {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
   IOStatus status;

@@ -1,4 +1,4 @@
-// Functions of the zlfs tool: check, dump, import.
+// Functions of the program `zlfs`: check, dump, import.
 
 #pragma once
 
@@ -15,8 +15,8 @@ struct Violation {
   std::string what;
 };
 
-// Checks all invariants; does not change the device. Returns an error only if the device cannot be
-// read. An empty list means that all invariants hold.
+// Checks all invariants without a change of the device. Returns an error only if the device cannot
+// be read. An empty list means that all invariants hold.
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations);
 
 // Returns the superblock, the files with their extents, and the zones as one JSON object. Also

@@ -37,7 +37,7 @@ IOStatus Collector::MakeRoom() {
     if (reset) return IOStatus::OK();
     if (state_->superblock.policy.gc && (victim_ || ChooseVictim())) {
       const IOStatus status = Collect(std::numeric_limits<std::uint64_t>::max());
-      // CopyRun excludes a victim that cannot be read, so the next choice is another one.
+      // CopyRun excludes a victim that cannot be read, so the next choice is another zone.
       if (!status.ok() && !status.IsAborted()) return status;
       continue;
     }
@@ -45,13 +45,14 @@ IOStatus Collector::MakeRoom() {
       const std::lock_guard state(state_->mutex);
       if (state_->allocator->Resettable(true).empty()) break;
     }
-    std::this_thread::sleep_for(kLook);  // readers pin the zones and do not signal when they finish
+    // Readers pin the zones, and do not signal when they unpin them.
+    std::this_thread::sleep_for(kLook);
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
 
 bool Collector::LowAfterReclaim() {
-  // A failed commit shows in the writer's next sync.
+  // The writer's next sync reports a failed commit.
   reclaimer_->Reclaim(Reclaiming::kCommit).PermitUncheckedError();
   const std::lock_guard state(state_->mutex);
   return state_->allocator->LowSpace();

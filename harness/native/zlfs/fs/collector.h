@@ -23,8 +23,8 @@ class Collector {
             FileTable* table)
       : state_(state), commands_(commands), reclaimer_(reclaimer), reader_(reader), table_(table) {}
 
-  // Copies victim content in proportion to `written` bytes (PriceOf); writers call it while space
-  // is low. Does nothing if another thread is collecting.
+  // Copies content of the victim in proportion to `written` bytes (PriceOf). Writers call it while
+  // space is low. Does nothing if another thread collects.
   void Pay(std::uint64_t written);
   // Frees at least one zone or returns NoSpace. A writer calls it when no zone is available.
   IOStatus MakeRoom();
@@ -34,9 +34,10 @@ class Collector {
 
  private:
   // These require collecting_.
-  // Frees zones without copies, and returns whether space is low anyway. A commit costs a block, a
-  // victim up to a zone. Without it, WALs would pay for victims that nothing resets: a WAL's sync
-  // commits no deletions and moves.
+  // Commits deletions and moves, and begins to reset the zones that this frees. Returns whether
+  // space is still low. A commit writes a block per copy of the log; a victim costs up to a zone.
+  // Without the commit, WALs would pay for victims that nothing resets: the sync of a WAL commits
+  // neither deletions nor moves.
   bool LowAfterReclaim();
   bool ChooseVictim();
   IOStatus Collect(std::uint64_t bytes);  // adds its duration to time_

@@ -8,7 +8,7 @@
 namespace zlfs {
 namespace {
 
-// Reads of one batch that a device gets at a time, besides the one of the calling thread.
+// Threads of the pool. With the calling thread, a batch has one more read under way.
 constexpr std::size_t kReadThreads = 15;
 
 }  // namespace

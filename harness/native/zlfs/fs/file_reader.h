@@ -1,4 +1,4 @@
-// Reads files. Readers pin the zones of the extents that they know.
+// Reads files. A reader's map of extents pins their zones: a pinned zone is not reset.
 
 #pragma once
 
@@ -20,10 +20,10 @@ class FileReader {
   // Reads, and records the read if the trace holds such reads.
   IOStatus TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
                       Slice* read, char* to);
-  // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
-  // parallel; a device in memory is copied from faster by one thread.
+  // Calls work(0) to work(count - 1), which read. Uses threads if the device answers reads in
+  // parallel. From a device in memory, one thread copies faster.
   void ReadMany(std::size_t count, const ReadPool::Work& work);
-  // For reads in the background; null if the device answers no reads in parallel.
+  // For reads in the background; null if the device does not answer reads in parallel.
   ReadPool* pool() { return state_->io.geometry().waits ? &pool_ : nullptr; }
   std::uint64_t Size(File* file);
 
@@ -38,7 +38,8 @@ class FileReader {
  private:
   VolumeState* const state_;
   ReadPool pool_;
-  const std::shared_ptr<ZonePins> pins_;  // rise with the state mutex held
+  // A pin is taken only with the state mutex held, and released without a lock.
+  const std::shared_ptr<ZonePins> pins_;
 };
 
 }  // namespace zlfs

@@ -82,7 +82,7 @@ class ZonedFileSystem final : public FileSystem {
     return IOStatus::OK();
   }
 
-  // There is no page cache that reads ahead for compactions.
+  // There is no page cache that reads ahead for compactions, so RocksDB must.
   FileOptions OptimizeForCompactionTableRead(
       const FileOptions& options, const rocksdb::ImmutableDBOptions& database) const override {
     FileOptions optimized = FileSystem::OptimizeForCompactionTableRead(options, database);
@@ -185,7 +185,7 @@ class ZonedFileSystem final : public FileSystem {
     return directory ? volume_->files().RenameDirectory(from, to) : IOStatus::OK();
   }
 
-  // Checkpoints and ingestion link tables and do not copy them.
+  // Checkpoints and ingestion link tables instead of copying them.
   IOStatus LinkFile(const std::string& path, const std::string& link_path, const IOOptions&,
                     IODebugContext*) override {
     const std::string name = Canonical(path);
@@ -237,7 +237,7 @@ class ZonedFileSystem final : public FileSystem {
     return host_->IsDirectory(aux_ + name, options, directory, debug);
   }
 
-  // The handles are of RandomAccessFile::ReadAsync. Poll waits for all of them.
+  // The handles come from RandomAccessFile::ReadAsync. Poll waits for all of them.
   IOStatus Poll(std::vector<void*>& handles, std::size_t /*min_completions*/) override {
     for (void* const handle : handles) static_cast<AsyncRead*>(handle)->Await();
     return IOStatus::OK();
@@ -257,7 +257,8 @@ class ZonedFileSystem final : public FileSystem {
   const std::unique_ptr<Volume> volume_;
   const std::string aux_;                                           // auxiliary directory
   const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // for the auxiliary directory
-  // Between the check that a directory is empty and its replacement no other may be renamed to it.
+  // Held from the check that a target directory is empty to its replacement: meanwhile no other
+  // rename may fill it.
   std::mutex renaming_;
 };
 

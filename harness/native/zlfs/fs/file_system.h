@@ -14,7 +14,7 @@ namespace zlfs {
 IOStatus MakePath(const std::string& path);
 
 // Opens and mounts a device given as "zlfs://dev:nvme0n2?option=value&…". Formats a blank emulated
-// device first. docs/zlfs.md lists the errors.
+// device first. The table kMeanings in tool/main.cc lists the errors.
 rocksdb::IOStatus OpenFileSystem(const std::string& uri,
                                  std::unique_ptr<rocksdb::FileSystem>* file_system);
 

@@ -145,7 +145,8 @@ IOStatus FileTable::RenameDirectory(const std::string& from, const std::string& 
   if (!HasFilesBelow(from)) return IOStatus::OK();
   RETURN_IF_ERROR(CheckWritable());
   const std::lock_guard lock(state_->mutex);
-  // A file created since the caller looked: recovery accepts no record that gives a name twice.
+  // Another thread may have created a file there since the caller checked. Recovery refuses a
+  // record that gives one name to two files.
   if (HasBelow(to)) return IOStatus::IOError("directory is not empty", to);
   const std::uint64_t position = Change(RenameDirRecord{.from = from, .to = to});
   for (const auto& [name, file] : state_->space.names) {

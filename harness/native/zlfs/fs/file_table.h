@@ -19,8 +19,9 @@ class FileTable {
   // Takes the files that recovery found.
   void Load(Namespace space);
 
-  // Names must be canonical (IsCanonical). Create and Open return a handle. Releasing the last copy
-  // of a handle locks the state mutex. A deleted file is removed with its last handle.
+  // Names must be canonical (IsCanonical). Create and Open return a handle. The release of a
+  // handle's last copy locks the state mutex, so the caller must not hold it. A deleted file is
+  // removed with its last handle.
   IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
   IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
   // The file is deleted with its last name.
@@ -31,7 +32,8 @@ class FileTable {
   IOStatus CountNames(const std::string& name, std::uint64_t* count);
   // Returns whether both names are of one file.
   IOStatus AreOne(const std::string& first, const std::string& second, bool* same);
-  // A file with several names has both for a moment, which a loss of power can make last.
+  // A file with several names gets the new name before it loses the old one. A power loss in
+  // between leaves it with both.
   IOStatus Rename(const std::string& from, const std::string& to);
   // Errors: IOError if files are below `to`.
   IOStatus RenameDirectory(const std::string& from, const std::string& to);
@@ -45,7 +47,7 @@ class FileTable {
   std::vector<FileInfo> All();
 
   // The next three require the state mutex.
-  // Appends a record of all extents from offset `from` on.
+  // Appends a record of all extents from offset `from` on, unless the file is deleted.
   void RecordFrom(File* file, std::uint64_t from);
   // Whether the file still has a name or a handle.
   bool Has(const File& file) const { return state_->space.files.contains(file.id); }
@@ -54,14 +56,14 @@ class FileTable {
 
  private:
   IOStatus CheckWritable() const;
-  // These require the state mutex.
+  // The functions below require the state mutex.
   bool HasBelow(const std::string& directory) const;
   // Returns null if no file has the name.
   std::shared_ptr<File> Find(const std::string& name) const;
   // Applies the record and appends it to the log. Returns its log position.
   std::uint64_t Change(const Record& record);
   std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);
-  // Handles a file without a name: frees its extents when no handle is left.
+  // Marks a file without a name as deleted. Frees its extents when no handle is left.
   void Forget(const std::shared_ptr<File>& file);
 
   VolumeState* const state_;

@@ -10,11 +10,11 @@
 namespace zlfs {
 namespace {
 
-// Zones in which a write is tried before its file fails. Errors of a zone, of a namespace that
-// comes back, and of a lost device differ in nothing else.
+// A file fails after failed writes in this many zones in a row. A single error does not show
+// whether one zone or the whole device failed.
 constexpr int kWriteAttempts = 4;
-// Tails up to this share of a zone are saved outside of the device: the zones that are kept for the
-// opening of a database must have room for them.
+// A tail of more than this share of a zone is not saved in the auxiliary directory. The zones that
+// are kept for the opening of a database must have room for all saved tails.
 constexpr std::uint64_t kSavedShare = 16;
 
 }  // namespace
@@ -53,7 +53,8 @@ IOStatus FileWriter::WriteTail(File* file) {
 
 IOStatus FileWriter::WriteOut(File* file) {
   const File* const log = file->kind == FileKind::kLog ? file : nullptr;
-  // RocksDB begins a WAL without syncing the one before, and its recovery sees no gap between them.
+  // RocksDB begins a WAL without a sync of the one before, and its recovery does not notice a gap
+  // between them. So the earlier WALs become durable first.
   if (log != nullptr && log->size == 0 && log->tail_size > 0) {
     RETURN_IF_ERROR(WriteLogsBefore(log->id));
     RETURN_IF_ERROR(state_->io.Flush());
@@ -82,7 +83,7 @@ IOStatus FileWriter::WriteOut(File* file) {
     if (!status.ok() && ++failures == kWriteAttempts) return status;
     if (!status.ok()) continue;
     failures = 0;
-    // If the zone has less room, the rest goes to another zone.
+    // If the zone had less room, the rest goes to another zone.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
     if (low_space_.load(std::memory_order_relaxed)) collector_->Pay(grant.size);
@@ -160,7 +161,7 @@ IOStatus FileWriter::SaveBuffer(File* file) {
   {
     const std::lock_guard tail(file->tail_mutex);
     if (!file->failed.ok()) return file->failed;
-    // If each write is synced, the device gets it now.
+    // After a sync since the last save, the next sync probably follows soon. So do not save first.
     if (!std::exchange(file->synced, false) && SaveTail(file)) return IOStatus::OK();
   }
   return WriteBuffer(file);
@@ -171,7 +172,8 @@ bool FileWriter::SaveTail(File* log) {
   if (log->saved == nullptr) log->saved = tails_->New(log->id);
   if (log->saved == nullptr) return false;
   const std::uint64_t begin = AllocationTrace::Now();
-  // A new tail replaces one that is in zones now: first the log must name them, and the file.
+  // The new tail overwrites a saved one whose content is in zones now. Before that, the metadata
+  // log must name these zones and the file: otherwise recovery would not find the content.
   const auto [position, start] = [this, log] {
     const std::lock_guard lock(state_->mutex);
     return std::pair(log->position, log->size);
@@ -199,8 +201,8 @@ IOStatus FileWriter::Sync(File* file) {
   const std::uint64_t begin = AllocationTrace::Now();
   std::uint64_t position = 0;
   RETURN_IF_ERROR(WriteAndRecord(file, true, &position));
-  // Users wait for WAL syncs, so do not reset zones here. The next sync of another file resets
-  // them, or a writer that runs out of space.
+  // Users wait for syncs of a WAL, so these reset no zones. The next sync of another file, or a
+  // writer without space, resets them.
   const bool writes = position > state_->log->durable();
   const IOStatus status =
       file->kind == FileKind::kLog ? state_->log->Commit(position) : reclaimer_->Commit(position);

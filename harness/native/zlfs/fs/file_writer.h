@@ -34,9 +34,9 @@ class FileWriter {
   void SetPlacement(File* file, const Placement& placement);
   IOStatus Append(File* file, Slice data);
   // Makes all appended data of a WAL survive the end of the process: saves it in the auxiliary
-  // directory, or hands it to the device.
+  // directory, or writes it to the device.
   IOStatus SaveBuffer(File* file);
-  // Hands all appended data to the device.
+  // Writes all appended data to the device, but does not make it durable.
   IOStatus WriteBuffer(File* file);
   // Makes all appended data durable.
   IOStatus Sync(File* file);
@@ -44,23 +44,27 @@ class FileWriter {
   // writer's zone even if it has room left. Does not wait for the finish.
   IOStatus FinishWriting(File* file, bool finish_zone = false);
   // Writes the buffers of all WALs with a lower id. The caller may hold the tail_mutex of a later
-  // one.
+  // WAL.
   IOStatus WriteLogsBefore(std::uint64_t id);
 
  private:
-  // Writes the buffer. After a failed write, it goes on in another zone. If several zones in a row
-  // fail, the error is permanent for the file and discards the unwritten bytes: bytes whose sync
-  // failed must not become durable later. Requires tail_mutex.
+  // Writes the buffer. An error is permanent for the file and discards the unwritten bytes: bytes
+  // whose sync failed must not become durable later. Requires tail_mutex.
   IOStatus WriteTail(File* file);
+  // The same, but keeps the unwritten bytes after an error. After a failed write, continues in
+  // another zone. Several failures in a row are an error. Requires tail_mutex.
   IOStatus WriteOut(File* file);
   // Returns whether the tail was saved. Requires tail_mutex.
   bool SaveTail(File* log);
-  // Commits the log up to `position`, if it is not durable. Recovery finds pieces only in log
-  // zones, and of files, that the log names. `begin`: when the caller began, for the trace.
+  // Makes the metadata log durable up to `position`. Recovery reads only log zones that the log
+  // names, and keeps only pieces of files that it names. `begin`: start of the caller's operation,
+  // for the trace.
   IOStatus CommitNames(const File& log, std::uint64_t position, std::uint64_t begin);
-  // Reserves zones for the flush of a WAL of this size. Requires the state mutex.
+  // Notes that the WAL has this size: the allocator reserves zones for its flush. Requires the
+  // state mutex.
   void ReserveFor(File* log, std::uint64_t size);
-  // Writes the buffer and records the extents. Returns the log position that the file needs.
+  // Writes the buffer and records the extents. Sets `position` to the log position that has to
+  // become durable for the file.
   IOStatus WriteAndRecord(File* file, bool sync, std::uint64_t* position);
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
@@ -76,7 +80,7 @@ class FileWriter {
   Collector* const collector_;
   const SavedTails* const tails_;
   const std::shared_ptr<Patience> patience_;
-  std::atomic<bool> low_space_ = false;
+  std::atomic<bool> low_space_ = false;  // as of the last allocation of any file
 };
 
 }  // namespace zlfs

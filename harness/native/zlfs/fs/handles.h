@@ -34,8 +34,8 @@ inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
   return std::nullopt;
 }
 
-// Whether the calling thread compacts. RocksDB names its threads, and child threads inherit the
-// name.
+// Whether the calling thread compacts. RocksDB names its threads, and a new thread inherits the
+// name of its creator.
 inline bool InCompaction(const IOOptions& options) {
   thread_local const bool background = [] {
     std::string name(16, '\0');
@@ -69,8 +69,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (std::exchange(closed_, true)) return IOStatus::OK();
     return volume_->writer().FinishWriting(file_.get());
   }
-  // RocksDB acknowledges an unsynced write after the flush of the WAL. Such a write survives the
-  // end of the process. All other files are synced before RocksDB needs them.
+  // RocksDB acknowledges an unsynced write after the flush of the WAL. Such a write must survive
+  // the end of the process. RocksDB syncs all other files before it needs them.
   IOStatus Flush(const IOOptions&, IODebugContext*) override {
     if (file_->kind != FileKind::kLog) return IOStatus::OK();
     Place({});
@@ -119,7 +119,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   bool closed_ = false;
 };
 
-// The type of a parameter of RocksDB that depends on its version.
+// The type of a method's third parameter. For ReadAsync's callback it depends on RocksDB's version.
 template <typename Method>
 struct ThirdArgument;
 template <typename Result, typename Class, typename First, typename Second, typename Third,
@@ -140,7 +140,8 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   }
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions& options,
                      IODebugContext*) override {
-    const bool compaction = InCompaction(options);  // by this thread, not by those of the pool
+    // Asked in this thread: the pool's threads serve all readers.
+    const bool compaction = InCompaction(options);
     volume_->reader().ReadMany(count, [this, requests, compaction](std::size_t i) {
       rocksdb::FSReadRequest& one = requests[i];
       one.status = volume_->reader().TracedRead(file_.get(), compaction, one.offset, one.len,
@@ -166,7 +167,7 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     *deleter = [](void* begun) { delete static_cast<AsyncRead*>(begun); };
     return IOStatus::OK();
   }
-  // Prefetch is not supported: zlfs has no cache, and RocksDB then reads ahead into its own memory.
+  // Prefetch stays unsupported: zlfs has no cache, so RocksDB must read ahead into its own memory.
 
  private:
   Volume* const volume_;

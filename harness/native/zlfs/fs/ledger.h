@@ -18,7 +18,7 @@ struct SpaceUse {
   std::uint64_t garbage = 0;
   std::uint64_t given_up = 0;  // capacity lost in finished or unusable zones
   std::uint64_t free = 0;
-  std::uint64_t kept = 0;  // bytes in empty zones reserved for operations that free space
+  std::uint64_t kept = 0;  // bytes in empty zones that new data must leave
   std::uint32_t empty_zones = 0;
   std::uint32_t active_zones = 0;  // excluding metadata zones
 };

@@ -1,4 +1,4 @@
-// The zones that WALs fill, and the records from which recovery knows them.
+// The zones that hold pieces of WALs, and the records with which recovery finds them.
 
 #pragma once
 
@@ -15,13 +15,15 @@ class LogZones {
  public:
   explicit LogZones(VolumeState* state) : state_(state) {}
 
-  // A zone of an earlier mount that a later mount reads again.
+  // Takes a log zone of an earlier mount. A later mount reads its pieces again.
   void Keep(std::uint32_t zone, std::uint64_t offset) { zones_[zone] = {.offset = offset}; }
-  // The file's next piece goes to the zone. Appends the records that are missing for that.
+  // Call this before the file's next piece goes to the zone. Appends the records that recovery
+  // needs to find the piece.
   void Join(File* file, std::uint32_t zone);
-  // Returns whether the zone has no pieces, or its end is durable. Appends the record of its end.
+  // Returns whether the zone has no pieces, or the record of its end is durable. Appends this
+  // record if it is missing.
   bool Ended(std::uint32_t zone);
-  // The zone was reset.
+  // Call this after a reset of the zone.
   void Forget(std::uint32_t zone);
   // Appends records of all zones that have not ended, and of their files.
   void Describe(std::vector<Record>* records) const;

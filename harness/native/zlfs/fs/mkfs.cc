@@ -86,7 +86,7 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
     if (erase != geometry.identity) {
       return IOStatus::InvalidArgument(
           "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
-                           " holds data; to destroy it, say erase=" + geometry.identity);
+                           " holds data; to destroy it, set erase=" + geometry.identity);
     }
     RETURN_IF_ERROR(device->ResetZone(zone));
   }

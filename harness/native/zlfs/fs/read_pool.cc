@@ -4,7 +4,7 @@
 
 namespace zlfs {
 
-// Guarded by mutex_.
+// All members but `work` are guarded by mutex_.
 struct ReadPool::Batch {
   const Work work;
   std::size_t count = 0;

@@ -1,5 +1,5 @@
-// Threads that read in parallel. A device answers many reads in the time of one, but a thread waits
-// for each.
+// Threads that read in parallel. A device answers many reads in the time of one, but each read
+// blocks its thread.
 
 #pragma once
 
@@ -21,11 +21,11 @@ class ReadPool {
   ~ReadPool();
 
   using Work = std::function<void(std::size_t index)>;
-  // Calls work(0) to work(count - 1) in any order, in this thread and others. Returns when all have
-  // returned.
+  // Calls work(0) to work(count - 1) in any order, in this thread and others. Returns when all
+  // calls have returned.
   void ForEach(std::size_t count, const Work& work);
 
-  // The same without the end. The caller ends each batch with Await or Cancel.
+  // As ForEach, but returns at once. The caller ends each batch with Await or Cancel.
   struct Batch;
   using Started = std::shared_ptr<Batch>;
   Started Start(std::size_t count, Work work);
@@ -36,13 +36,14 @@ class ReadPool {
 
  private:
   void Serve();
-  // Takes indexes of the batch until there are none. `lock` holds mutex_.
+  // Calls the batch's work until no index is left. `lock` holds mutex_, which is released during
+  // each call.
   void Help(std::unique_lock<std::mutex>* lock, Batch* batch);
 
   const std::size_t wanted_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Batch>> batches_;  // with indexes that no thread took
+  std::deque<std::shared_ptr<Batch>> batches_;  // those with indexes that no thread took
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };

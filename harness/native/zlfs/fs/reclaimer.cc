@@ -20,8 +20,8 @@ IOStatus Reclaimer::Commit(std::uint64_t position) {
 
 IOStatus Reclaimer::Reclaim(Reclaiming how, bool* reset) {
   const bool hard = how == Reclaiming::kAll;
-  // A log zone needs two commits: one makes its last piece garbage, the other makes its end
-  // durable.
+  // A log zone needs two commits: the first makes its last content garbage, the second makes the
+  // record of its end durable.
   constexpr int kCommits = 2;
   for (int commits = 0;; ++commits) {
     if (hard) commands_->AwaitFinishes();  // a zone must be full before its reset
@@ -69,7 +69,7 @@ void Reclaimer::FreeLater(std::vector<Extent> extents) {
   for (const Extent& extent : extents) {
     state_->allocator->Released(extent.zone, KeptBy(extent, state_->io.geometry().block_size));
   }
-  // The log already contains the record that released the extents, so this position covers it.
+  // The record that releases the extents is in the log already, so this position covers it.
   freed_.push_back({.position = state_->log->appended(), .extents = std::move(extents)});
 }
 

@@ -18,13 +18,13 @@ class Reclaimer {
   Reclaimer(VolumeState* state, ZoneCommands* commands, LogZones* log_zones,
             const FileReader* reader);
 
-  // Makes the log durable up to `position`, then begins to reset the zones that this freed.
+  // Makes the log durable up to `position`, then begins to reset the zones that this frees.
   IOStatus Commit(std::uint64_t position);
-  // Begins to reset zones without live data, and sets `*reset` to true if there is one.
-  // kCommit: commits the log as needed. kAll: also resets active zones, and returns when all
-  // finishes and resets are done.
+  // Begins to reset zones without live data, and sets `*reset` to true if there are any. kCommit:
+  // also commits the log as needed. kAll: as kCommit, also resets active zones, and returns when
+  // all finishes and resets are done.
   IOStatus Reclaim(Reclaiming how, bool* reset = nullptr);
-  // Returns when no reset runs. Returns whether there were any.
+  // Runs or awaits all resets. Returns whether there were any.
   bool Drain() { return resets_.Drain(); }
 
   // Makes the extents garbage. `released`: they were given to FreeLater. Requires the state mutex.

@@ -16,8 +16,8 @@ struct Salvaged {
   std::vector<std::string> losses = {};  // ranges that cannot be read
 };
 
-// Writes each file to `folder`, which gets the directories of the volume. A file with losses gets
-// the suffix ".damaged", and zeros where it cannot be read. Existing files are an error ("exists").
+// Copies each file below `folder`, with the directories of the volume. A file with losses gets the
+// suffix ".damaged", and zeros where it cannot be read. Existing files are an error ("exists").
 IOStatus Salvage(Volume* volume, const std::string& folder, std::vector<Salvaged>* files);
 
 }  // namespace zlfs

@@ -12,14 +12,15 @@
 namespace zlfs {
 namespace {
 
-// More than the roll-overs of a generation that a repair gives up.
+// A repair skips this many generations: more than can follow the state that it takes.
 constexpr std::uint64_t kRepairedGenerations = 1 << 20;
 
 bool IsNamed(const IOStatus& status, std::string_view name) {
   return status.getState() != nullptr && std::string_view(status.getState()).starts_with(name);
 }
 
-// Returns the limit of active data zones: the lowest limit minus the metadata zones. 0: no limit.
+// Returns how many data zones may be active: the lowest limit, less the zones of the metadata log.
+// 0: no limit.
 std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
   std::uint32_t lowest = 0;
   for (const std::uint32_t limit :
@@ -76,7 +77,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
 IOStatus Volume::Load(Recovered recovered) {
   state_.superblock = recovered.superblock;
   losses_ = recovered.losses;
-  // A generation that cannot be read now must stay older if it can be read later.
+  // A generation that cannot be read now may become readable. It must then count as older.
   if (salvage_) state_.superblock.generation += kRepairedGenerations;
   commands_.BeginPieces(recovered.last_piece);
   for (const std::uint32_t zone : recovered.kept_logs) {
@@ -90,21 +91,22 @@ IOStatus Volume::Load(Recovered recovered) {
   if (read_only()) return IOStatus::OK();
   const IOStatus status = BeginLog(recovered);
   if (status.ok()) return status;
-  // Without a log, the end of a failed mount writes no tails to data zones.
+  // The destructor of a failed mount calls Close, which writes no tails without a log.
   state_.log = nullptr;
   if (!IsNamed(status, "no-metadata-zone")) return status;
   state_.read_only = status.getState();
   return IOStatus::OK();
 }
 
-// The ends of WALs that a killed process left stay where they are until RocksDB deletes the WALs.
+// Loads the ends of WALs that a killed process saved. Their files stay until a mount finds that
+// RocksDB has deleted the WALs: another kill can come before the ends are on the device.
 IOStatus Volume::LoadTails() {
   std::set<std::uint64_t> logs;
   for (const auto& [id, file] : state_.space.files) {
     if (file->kind != FileKind::kLog) continue;
     logs.insert(id);
     std::string tail;
-    // A WAL whose zone cannot be read now may be longer in a later mount.
+    // A zone of the WAL that cannot be read now may hold more than the saved tail.
     if (!file->lost_zone) RETURN_IF_ERROR(tails_.Load(id, file->size, &tail));
     file->reserved_for = file->size + tail.size();
     if (tail.empty()) continue;
@@ -157,12 +159,13 @@ void Volume::TraceSetup(const AllocatorSetup& setup) {
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
-  // The previous mount may not have flushed the data that recovery read.
+  // The snapshot describes data that the previous mount may not have flushed.
   RETURN_IF_ERROR(state_.io.Flush());
   const std::vector<std::uint32_t>& copies = recovered.metadata_zones;
   std::uint64_t capacity = std::numeric_limits<std::uint64_t>::max();
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    // Only a remainder of a roll-over is there. If the reset fails, another zone takes its turn.
+    // The zone holds no copy, but an old generation, an unfinished roll-over, or a copy that cannot
+    // be read. If the reset fails, the roll-over resets it again or takes another zone.
     const bool copy = std::ranges::find(copies, zone) != copies.end();
     if (!copy && recovered.zones[zone].write_pointer != 0) {
       state_.io.Reset(zone, true).PermitUncheckedError();
@@ -170,7 +173,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
     capacity = std::min(capacity, recovered.zones[zone].capacity);
   }
   for (const std::uint32_t zone : recovered.kept_logs) {
-    // The allocator does not know these zones, so none of them may stay active.
+    // The allocator counts none of these zones as active, so none may stay active.
     const ZoneInfo& info = recovered.zones[zone];
     if (!IsActive(info.condition)) continue;
     state_.io.Finish(FinishCause::kActiveLimit, zone, info.capacity - info.write_pointer)
@@ -189,7 +192,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
 // The steps, in order of increasing harm:
 // 1. Reset zones without live data.
 // 2. Finish data zones that are not fragile.
-// 3. Finish the best copy of the metadata log, which is reset soon anyway.
+// 3. Finish the best copy of the metadata log. The roll-over resets it soon.
 // 4. Finish fragile zones. If the mount is interrupted, recovery needs their write pointers again.
 IOStatus Volume::LimitActive(const Recovered& recovered) {
   Allocator& allocator = *state_.allocator;
@@ -197,7 +200,8 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
   const std::uint32_t metadata = recovered.metadata_zones.front();
   const ZoneInfo& info = recovered.zones[metadata];
   bool metadata_active = IsActive(info.condition);
-  // The budget reserves two zones for the metadata log. The roll-over resets all copies except one.
+  // The budget leaves two zones to the metadata log. The roll-over keeps the best copy and opens
+  // one more zone.
   const auto exceeded = [&allocator, budget, &metadata_active] {
     return budget != 0 && allocator.active_zones() + metadata_active > budget + 1;
   };
@@ -214,7 +218,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
       commands_.Finish(*zone, FinishCause::kActiveLimit);
     } else if (metadata_active) {
       metadata_active = false;
-      // If the zone cannot be finished, the roll-over shows whether the device takes one more.
+      // If this fails, the roll-over shows whether the device allows one more active zone.
       state_.io.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer)
           .PermitUncheckedError();
     } else if (!spared.empty()) {
@@ -229,7 +233,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = state_.log == nullptr ? IOStatus::OK() : EndLog();
-  // Also after an error: the last line of the ledger has every finish and reset.
+  // Also after an error: the last line of the ledger must contain every finish and reset.
   commands_.AwaitFinishes();
   reclaimer_.Drain();
   ledger_.Close();
@@ -238,7 +242,8 @@ IOStatus Volume::Close() {
 }
 
 IOStatus Volume::EndLog() {
-  // The tails that a kill left end with the system.
+  // Includes WALs that no writer has open: their saved tails do not survive a restart of the
+  // system.
   const IOStatus tails = writer_.WriteLogsBefore(std::numeric_limits<std::uint64_t>::max());
   tails.PermitUncheckedError();
   RETURN_IF_ERROR(state_.log->Commit(state_.log->appended()));

@@ -1,11 +1,11 @@
 // A mounted zlfs.
 //
 // Lock order:
-//   File::tail_mutex        a writer's buffer; of a WAL before those of earlier WALs
+//   File::tail_mutex        a writer's buffer; a WAL's mutex before those of earlier WALs
 //   Collector::collecting_  only one thread collects garbage or makes room
-//   zone lock               one write, finish or reset at a time per zone
-//   MetaLog's write mutex
-//   the state mutex         VolumeState::mutex: names, extents, allocator
+//   zone lock               one write, finish or reset at a time per zone (ZoneCommands)
+//   MetaLog::write_         one frame or roll-over at a time
+//   the state mutex         VolumeState::mutex: files, extents, allocator
 //   File::map_mutex and the internal mutexes of totals, device and log
 
 #pragma once
@@ -30,7 +30,7 @@
 
 namespace zlfs {
 
-// The metadata log needs two active zones during a roll-over. Each shared cause needs one, and data
+// The metadata log needs two active zones, one per copy. Each shared cause needs one, and data
 // needs at least one.
 inline constexpr std::uint32_t kMinActiveZones = kMetadataActive + kSharedCauses + 1;
 // Enough for the metadata, one zone per cause, the reserved empty zones, and some zones to reuse.
@@ -41,7 +41,7 @@ inline constexpr std::uint32_t kMinZones = 16;
 IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones);
 
 // Formats the device. If `erase` equals the device's identity, resets zones that hold data.
-// Otherwise such zones are an error ("not-empty").
+// Otherwise such zones are an error ("not-empty"). A label that is too long is "bad-label".
 IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
               const std::string& label = "");
 
@@ -51,10 +51,10 @@ IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 struct MountOptions {
   bool read_only = false;
-  // Takes the best state that can be read, if the newest cannot. Read-write, this makes the volume
-  // mountable again, and drops what that state does not contain.
+  // If the newest state cannot be read, takes the best one that can. A read-write mount then makes
+  // this state the newest: the volume can be mounted again, and later changes are lost.
   bool salvage = false;
-  OptionMap policy = {};         // overrides the policy in the superblock
+  OptionMap policy = {};         // replaces values of the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
   std::string tails_path = {};  // folder for ends of WALs (meta/saved_tail.h); empty: none is saved
@@ -62,16 +62,17 @@ struct MountOptions {
   TracedReads trace_reads = TracedReads::kCompaction;
 };
 
-// Mounts and closes the volume. Its parts do the work; each owns the data of its header.
+// A mounted volume. This class mounts and closes; its parts do the rest. Each part owns the data
+// that its header declares.
 class Volume {
  public:
   // Recovers the volume from the device. A read-write mount needs a device opened with kReadWrite.
-  // It is read-only if no metadata zone can be written.
+  // If no metadata zone can be written, the mount becomes read-only.
   static IOStatus Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                         std::unique_ptr<Volume>* volume);
   ~Volume();
-  // Makes all names durable and writes the last line of the ledger. Files must not be used after
-  // this call.
+  // Writes the ends of WALs, makes all names durable, waits for finishes and resets, and writes the
+  // last line of the ledger. Files must not be used after this call.
   IOStatus Close();
 
   FileTable& files() { return files_; }
@@ -83,7 +84,7 @@ class Volume {
   Totals totals() const { return state_.io.totals(); }
   TotalsRecord SinceMkfs() const;
   bool read_only() const { return !state_.read_only.empty(); }
-  // What a salvaged state does not contain.
+  // The changes that a salvaged state does not contain.
   const std::vector<std::string>& losses() const { return losses_; }
   const Superblock& superblock() const { return state_.superblock; }
   ZonedDevice* device() { return state_.device.get(); }

@@ -1,4 +1,5 @@
-// What the parts of a mounted volume share: the way to the device, and the state behind one mutex.
+// The state that all parts of a mounted volume share: the device, and files, extents and zones
+// behind one mutex.
 
 #pragma once
 
@@ -24,16 +25,16 @@ struct VolumeState {
   const std::unique_ptr<ZonedDevice> device;
   ZoneIo io;
 
-  // Only the mount changes these three.
+  // Only the mount changes these three, so no lock guards them.
   Superblock superblock;
-  std::string read_only;         // why; empty: read-write
+  std::string read_only;         // the reason; empty: the volume is read-write
   std::unique_ptr<MetaLog> log;  // null if read-only
 
-  // A file, its extents and its zones change together, so that one mutex guards all of them.
-  std::mutex mutex;                      // guards the members below
-  std::condition_variable changed;       // signals that a writer left its zone or a zone changed
-  std::uint64_t returns = 0;             // counts closed writers, removed files and reset zones
-  Namespace space;                       // includes deleted files in use; totals as of the mount
+  // A file, its extents and its zones change together, so one mutex guards all of them.
+  std::mutex mutex;                 // the state mutex; guards the members below
+  std::condition_variable changed;  // signals a closed writer, a removed file or a changed zone
+  std::uint64_t returns = 0;        // counts closed writers, removed files and reset zones
+  Namespace space;                  // with deleted files that are open; totals as of the mount
   std::unique_ptr<Allocator> allocator;  // set by the mount
   AllocationTrace trace;
 };

@@ -43,7 +43,7 @@ IOStatus ZoneCommands::Write(const Decision& grant, Cause cause, std::uint64_t s
     piece = Seal({.magic = kPieceMagic,
                   .size = static_cast<std::uint32_t>(content),
                   .subject = log->id,
-                  .position = log->size,  // only this thread changes it
+                  .position = log->size,  // only the holder of tail_mutex changes it
                   .generation = state_->log->generation(),
                   .number = ++piece_number_,
                   .previous = zone.last_piece},

@@ -23,28 +23,29 @@ class ZoneCommands {
         locks_(state->device->geometry().zone_count),
         finishes_(state->device->geometry().waits) {}
 
-  // The number of the last piece that recovery found.
+  // Numbers the next pieces after the last one that recovery found.
   void BeginPieces(std::uint64_t last_piece) { piece_number_ = last_piece; }
 
-  // Returns the allocator's decision; waits while it is kWait, or while a finish ends soon.
-  // `subject` is the file id, or the run index during garbage collection. `lock` holds the state
-  // mutex.
+  // Returns the allocator's decision. Waits while it is kWait, and while the request awaits a
+  // finish (Allocator::AwaitsFinish). `subject` is the file id, or the run index during garbage
+  // collection. `lock` holds the state mutex.
   Decision Allocate(std::unique_lock<std::mutex>* lock, const Request& request,
                     std::uint64_t subject, FileKind kind, std::uint64_t content);
 
   // Writes the buffer to the granted zone, then calls `written` with the state mutex held. The
   // buffer of a log file starts with space for a piece header. After an error, the zone takes no
-  // more writes. "Aborted": another write to the zone failed first, so nothing was written.
+  // more writes. The status Aborted means that an earlier write to the zone failed, so nothing was
+  // written.
   using Written = std::function<void(const Extent& extent)>;
   IOStatus Write(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
                  std::size_t content, const File* log, const Written& written);
-  // A failed finish costs only the zone's room, so it is no error of the caller.
+  // A failed finish costs only the zone's room, so the caller gets no error.
   void Finish(std::uint32_t zone, FinishCause cause);
-  // The same in the background. The zone stays kFinishing, and active, until the device is done.
+  // As Finish, in the background. The zone stays kFinishing, and active, until the device is done.
   void FinishLater(std::uint32_t zone, FinishCause cause);
-  // Returns when no finish in the background waits or runs.
+  // Runs or awaits all finishes in the background.
   void AwaitFinishes() { finishes_.Drain(); }
-  // After a failed reset, the zone is not used any more.
+  // After a failed reset, the zone is not used before the next mount.
   void Reset(std::uint32_t zone);
 
   // Returns the zones that were finished or reset since the last call. Requires the state mutex.
@@ -53,12 +54,14 @@ class ZoneCommands {
  private:
   struct ZoneLock {
     // Held during each write, finish and reset, so that only one thread moves the write pointer.
+    // `written` and `broken` of the allocator's zone change only with this lock and the state mutex
+    // held, so that either lock suffices to read them.
     std::mutex mutex;
     std::uint64_t last_piece = 0;  // header checksum of the last piece; guarded by mutex
   };
 
-  // Asks the device for the state of a zone after a failed command, and frees its active slot.
-  // Requires the zone's lock.
+  // After a failed command: learns the state of the zone from the device, and finishes the zone if
+  // it is still active. Requires the zone's lock.
   void Settle(std::uint32_t zone);
 
   VolumeState* const state_;

@@ -9,7 +9,6 @@
 namespace zlfs {
 namespace {
 
-// Writes a part at an offset of a zone.
 IOStatus WritePart(ZoneIo* io, std::uint32_t zone, std::uint64_t at, const std::string& blocks,
                    std::size_t payload, std::uint64_t* written) {
   const AlignedBuffer aligned = AllocateAligned(blocks.size());
@@ -75,8 +74,8 @@ IOStatus MetaLog::RollOver() {
   return broken_;
 }
 
-// One copy of the current generation stays until the next one is durable. The other one is reset
-// first, so that no more than kMetadataActive zones are active.
+// One copy of the current generation stays until the next generation is durable. The other copy is
+// reset first, so that no more than kMetadataActive zones are active.
 IOStatus MetaLog::RollOverLocked() {
   std::vector<Record> records;
   std::unique_lock lock(*state_);
@@ -87,6 +86,7 @@ IOStatus MetaLog::RollOverLocked() {
   const Old current{.generation = superblock_.generation, .previous = previous_};
   std::vector<Part> parts;
   RETURN_IF_ERROR(Encode(records, &parts));
+  // The copy that stays is the first one, so it must not lie in an offline zone.
   std::ranges::stable_partition(zones_, [this](std::uint32_t zone) { return !io_->Lost(zone); });
   std::vector<std::uint32_t> zones = ZonesInTurn();
   std::vector<Old> old;
@@ -102,7 +102,7 @@ IOStatus MetaLog::RollOverLocked() {
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
   RETURN_IF_ERROR(io_->Flush());
   for (const Old& one : std::exchange(old, {})) Discard(one);
-  // Without a second zone that can be written, there is one copy.
+  // If no second zone can be written, there is one copy.
   zones = ZonesInTurn();
   std::erase(zones, copies.front());
   WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
@@ -110,8 +110,8 @@ IOStatus MetaLog::RollOverLocked() {
   RETURN_IF_ERROR(io_->Flush());
   zones_ = std::move(copies);
   failed_.reset();
-  // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
-  // it does not find as corruption.
+  // Publish the generation only after the flush. To recovery, a WAL piece of a generation that it
+  // does not find is corruption.
   generation_.store(superblock_.generation, std::memory_order_release);
   written_ = {.position = end, .frame = frame_};
   Flushed(written_);
@@ -168,7 +168,7 @@ void MetaLog::Discard(const Old& old) {
   Seal({.magic = kFrameMagic,
         .subject = static_cast<std::uint64_t>(FrameKind::kSuperseded),
         .generation = old.generation,
-        .number = frame_,  // of the newer generation, so it is higher than all of the old one
+        .number = frame_,  // higher than all numbers of the old generation
         .previous = old.previous},
        mark.data(), size);
   std::uint64_t at = 0;

@@ -1,10 +1,9 @@
 // Writer of the metadata log.
 //
-// Append is cheap. The caller holds the mutex of the described state, so that records are in the
-// order of the changes. Commit writes all appended records as one frame and flushes.
+// Append only encodes the record. The caller holds the mutex of the described state, so records
+// have the order of the changes. Commit writes all appended records as one frame and flushes.
 //
-// Two zones hold equal copies of the log. With only one zone that can be written, there is one
-// copy.
+// Two zones hold equal copies of the log. If only one zone can be written, there is one copy.
 
 #pragma once
 
@@ -36,8 +35,9 @@ class MetaLog {
   MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
           std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity);
 
-  // Writes the state to other metadata zones as the next generation. The first call starts the
-  // log. The caller must not hold the state mutex. "no-metadata-zone": none can be written.
+  // Writes the state to other metadata zones as the next generation. The first call starts the log.
+  // The caller must not hold the state mutex. Errors: "no-metadata-zone" if none can be written,
+  // "metadata-full".
   IOStatus RollOver();
 
   // Returns the record's position. The caller holds the state mutex.
@@ -46,8 +46,8 @@ class MetaLog {
   std::uint64_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
   // Makes the records up to `position` durable, and all earlier writes to the device. The caller
-  // must not hold the state mutex. If a write fails, the log goes on in other metadata zones. An
-  // error that leaves the log undefined is permanent.
+  // must not hold the state mutex. If a write fails, the log continues in other metadata zones.
+  // Errors are permanent.
   IOStatus Commit(std::uint64_t position);
 
   // Records up to this position survive a power loss.
@@ -64,9 +64,9 @@ class MetaLog {
   struct Part {
     std::string blocks;
     std::size_t payload = 0;
-    std::uint64_t checksum = 0;  // the next frame names it
+    std::uint64_t checksum = 0;  // the next part names it
   };
-  // A zone that holds, or may hold, a copy that is not part of the log.
+  // A zone that holds, or may hold, a copy that is no longer part of the log.
   struct Old {
     std::uint32_t zone = 0;
     std::uint64_t generation = 0;
@@ -76,7 +76,7 @@ class MetaLog {
   IOStatus WriteRecords(std::uint64_t position, Mark* written);
   void Flushed(const Mark& mark);
   IOStatus RollOverLocked();
-  // Makes the parts of the next generation. "metadata-full".
+  // Makes the parts of the next generation. Error: "metadata-full".
   IOStatus Encode(const std::vector<Record>& records, std::vector<Part>* parts);
   Part EncodeFrame(FrameKind kind, const std::string& records);
   // All metadata zones, in the order in which the next generation tries them.
@@ -85,12 +85,13 @@ class MetaLog {
   // failed before leave `zones`, and join `old` if they cannot be reset.
   IOStatus WriteCopy(const std::vector<Part>& parts, std::vector<std::uint32_t>* zones,
                      std::vector<std::uint32_t>* copies, std::vector<Old>* old);
+  // Writes the parts to the zone of `left`. `left` gets the checksum of the last written part.
   IOStatus WriteParts(const std::vector<Part>& parts, Old* left);
   IOStatus WriteFrame(const std::string& records);
-  // Resets the zone. If that fails, marks the copy: recovery must not take it for the newest one
-  // when it cannot read the newest.
+  // Resets the zone. If that fails, marks the copy as superseded: recovery must not take it for the
+  // newest one when it cannot read the newest.
   void Discard(const Old& old);
-  // Whether a zone has room for `size` bytes behind `offset` and, behind them, for a mark.
+  // Whether a zone has room for `size` bytes at `offset`, and for a mark behind them.
   bool Fits(std::uint64_t offset, std::uint64_t size) const;
 
   ZoneIo* const io_;
@@ -104,7 +105,7 @@ class MetaLog {
   std::mutex write_;  // lock order: before *state_; guards the members up to written_
   Superblock superblock_;
   std::vector<std::uint32_t> zones_;     // of the copies
-  std::optional<std::uint32_t> failed_;  // the zone whose write failed since the last roll-over
+  std::optional<std::uint32_t> failed_;  // a copy whose write failed since the last roll-over
   std::uint64_t offset_ = 0;             // in each copy
   std::uint64_t frame_;                  // number of the last frame
   std::uint64_t previous_ = 0;           // checksum of the last frame or superblock
@@ -112,10 +113,10 @@ class MetaLog {
 
   Mark written_;
 
-  std::mutex flushed_;                            // guards changes of the next two members
+  std::mutex flushed_;  // guards changes of the next two members; reads need no lock
   std::atomic<std::uint64_t> durable_ = 0;        // record position
   std::atomic<std::uint64_t> flushed_frame_ = 0;  // frame number
-  std::atomic<std::uint64_t> generation_;
+  std::atomic<std::uint64_t> generation_;         // changes only with write_ held
 };
 
 }  // namespace zlfs

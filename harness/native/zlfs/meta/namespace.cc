@@ -191,8 +191,8 @@ void File::Append(const Extent& extent, std::uint64_t frame) {
 }
 
 std::vector<Extent> Run::Replace() const {
-  // Files are append-only and only garbage collection moves content, so [begin, end) is still
-  // valid.
+  // Files only grow at their end, and only the collector moves content. So [begin, end) is still
+  // the same content.
   const std::vector<Extent> old = std::move(file->extents);
   file->extents = Part(old, 0, begin);
   for (const Extent& extent : to) Join(&file->extents, extent);

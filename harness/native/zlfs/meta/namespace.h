@@ -29,16 +29,16 @@ std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from,
 // Adds an extent. Merges it with the last one if they are adjacent.
 void Join(std::vector<Extent>* extents, const Extent& extent);
 
-// Returns the space that an extent keeps: all blocks it touches. Extents never share a block. Only
-// the content of a piece starts inside a block. A copy of it needs no header, and no padding if the
-// next pieces follow.
+// Returns the space that an extent keeps: all blocks that it touches. Extents never share a block.
+// Only the content of a piece starts inside a block. Its copy needs no header, and no padding if
+// the next pieces follow.
 inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
   const std::uint64_t held = RoundUp(extent.end(), block) - extent.offset / block * block;
   const bool piece = extent.offset % block != 0;
   return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
 }
 
-// Per zone: extents in the maps of readers. A zone with one is not reset.
+// Per zone: the number of extents in readers' maps. A zone with pins is not reset.
 using ZonePins = std::vector<std::atomic<std::uint32_t>>;
 
 // An immutable snapshot of a file's extents. A reader holds it during a read.
@@ -53,7 +53,7 @@ struct ExtentMap {
   }
   ExtentMap(const ExtentMap&) = delete;
   ExtentMap& operator=(const ExtentMap&) = delete;
-  // Reads end before a reset that sees the zone without a pin.
+  // The release order makes all reads of this map end before a reset that sees no pin.
   ~ExtentMap() {
     for (const Extent& extent : extents) {
       (*pins)[extent.zone].fetch_sub(1, std::memory_order_release);
@@ -92,13 +92,13 @@ struct File : FileInfo {
 
   // Guarded by the volume's state mutex.
   std::uint64_t recorded = 0;  // length of the prefix that records or pieces describe
-  std::uint64_t position = 0;  // log position of the last record that this file needs
+  std::uint64_t position = 0;  // log position of the last record that the file needs
   int handles = 0;
   bool deleted = false;
   std::set<std::uint32_t> log_zones;  // log zones with pieces of this file
-  std::uint64_t reserved_for = 0;     // of a WAL: the bytes for whose flush zones are reserved
+  std::uint64_t reserved_for = 0;     // of a WAL: the size for whose flush zones are reserved
 
-  // A log zone that cannot be read and may hold the content behind `size`. Set by recovery only.
+  // A log zone that cannot be read now and may hold content beyond `size`. Only recovery sets it.
   std::optional<std::uint32_t> lost_zone;
 
   // The writer's unwritten bytes, which follow the bytes in extents. Readers see them too.
@@ -106,14 +106,14 @@ struct File : FileInfo {
   AlignedBuffer tail;     // for a log file, starts with space for a piece header
   std::size_t tail_size = 0;
   std::unique_ptr<SavedTail> saved;  // of a WAL: where its tail survives a kill
-  bool synced = false;               // a sync came after the last flush
+  bool synced = false;               // a sync came after the last SaveBuffer
   IOStatus failed;                   // first write error; all later appends fail with it
   Placement placement;
 
   // Start of the content in `tail`.
   std::size_t tail_head() const { return kind == FileKind::kLog ? kHeaderSize : 0; }
 
-  // The next read makes a new map. Called when the extents change.
+  // Call this when the extents change: the next read makes a new map.
   void ForgetMap() {
     const std::lock_guard lock(map_mutex);
     map.reset();

@@ -23,10 +23,10 @@ IOStatus Corrupt(const std::string& name, std::uint32_t zone, std::uint64_t offs
 // A read that fails this many times does not fail because of a short disturbance.
 constexpr int kReadAttempts = 3;
 
-// More than the files that a process creates before it makes one of them durable.
+// More files than a process creates before it makes one of them durable.
 constexpr std::uint64_t kUnseenFiles = 1 << 20;
 
-// The device reports no write pointer for such a zone.
+// The device reports no write pointer for a zone in such a condition.
 bool NoWritePointer(ZoneCondition condition) {
   return condition == ZoneCondition::kReadOnly || condition == ZoneCondition::kOffline;
 }
@@ -101,7 +101,7 @@ class SealedZone {
 
   // Returns whether the zone is finished and has only zeros from `offset` on. A mount that finds
   // too many active zones finishes some. If it crashes before its roll-over, such a zone may end
-  // with a torn block and zeros. Without a write pointer, reads behind the content may fail.
+  // with a torn block and zeros. Without a write pointer, reads beyond the content may fail.
   bool EndsAt(std::uint64_t offset) {
     for (std::uint64_t size; finished_ && offset < limit_; offset += size) {
       size = std::min(kWindow, limit_ - offset);
@@ -193,7 +193,7 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
       });
 }
 
-// The same, and again after a short disturbance.
+// As ReadMetadataZone, but reads again after a short disturbance.
 IOStatus ReadGeneration(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info,
                         Generation* result) {
   IOStatus status;
@@ -247,16 +247,17 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
   return status;
 }
 
-// Finds the files whose end may lie in a log zone that cannot be read.
+// Finds the files whose end may lie in a log zone that cannot be read, and the log zones to keep.
 void MarkLostEnds(const std::set<std::uint32_t>& unreadable, Recovered* recovered) {
   recovered->kept_logs = unreadable;
-  // A later mount may find pieces there of files whose creation was lost. No file gets their ids.
+  // A later mount may find pieces there of files whose creation was lost. No new file may get the
+  // ids of these files.
   if (!unreadable.empty()) recovered->space.next_file += kUnseenFiles;
   for (const auto& [id, file] : recovered->space.files) {
     for (const std::uint32_t zone : file->log_zones) {
       if (unreadable.contains(zone)) file->lost_zone = zone;
     }
-    // The pieces behind the lost ones remain readable for a later mount.
+    // Pieces that follow the lost ones must stay readable for a later mount.
     if (file->lost_zone)
       recovered->kept_logs.insert(file->log_zones.begin(), file->log_zones.end());
   }
@@ -313,7 +314,7 @@ IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
 }
 
 std::uint64_t Covered(const ZoneInfo& zone) {
-  // Reads detect lost data.
+  // Without a write pointer, only the read shows what is lost.
   return NoWritePointer(zone.condition) ? zone.capacity : zone.write_pointer;
 }
 
@@ -384,17 +385,18 @@ struct Candidate {
   IOStatus status;  // of reading it: frames before the error are in `generation`
 
   std::uint64_t number() const { return generation.superblock.generation; }
-  // A damaged superblock is as good as one that cannot be read: there can be another copy.
+  // A damaged superblock counts as unreadable, not as foreign: another copy may be whole.
   bool IsForeign() const {
     return status.IsCorruption() && !generation.started &&
            !std::string_view(status.getState()).starts_with("corrupt-superblock");
   }
-  // Whether it has content that `other` lacks, although that content is durable.
+  // Whether it can have durable content that `other` lacks.
   bool IsNewerThan(const Candidate& other) const {
     if (number() != other.number()) return number() > other.number();
     return generation.flushed_frame > other.generation.last_frame;
   }
-  // Of two copies of a generation, the longer one is better.
+  // Of two copies of a generation, the longer one is better. Copies of a newer one are better
+  // still.
   bool IsBetterThan(const Candidate& other) const {
     return std::pair(number(), generation.last_frame) >
            std::pair(other.number(), other.generation.last_frame);
@@ -406,9 +408,9 @@ struct Candidate {
   }
 };
 
-// Returns an error if a zone may hold a newer state than `newest`. Roll-overs reset or mark the
-// generation before, so another one than the newest is whole and unmarked only if its zone takes no
-// commands. `marks`: a zone of `newest` took commands.
+// Returns an error if a zone may hold a newer state than `newest`. A roll-over resets or marks the
+// generation before it. So an old generation is whole and unmarked only in zones that take no
+// commands. `marks`: a zone of `newest` takes commands, so an unmarked `newest` is the newest.
 IOStatus CheckNewest(const std::vector<Candidate>& candidates, const Candidate& newest,
                      bool marks) {
   for (std::uint32_t zone = 0; zone < candidates.size(); ++zone) {
@@ -444,14 +446,15 @@ bool FindCopies(const std::vector<Candidate>& candidates, const Candidate& newes
     copies.push_back(zone);
     marks |= takes_commands(zone);
   }
-  // The roll-over keeps the first copy. Of two long ones, it keeps the one that it cannot replace.
+  // The roll-over keeps the first copy. Of two equally long ones, it keeps the one that it cannot
+  // replace.
   std::ranges::stable_sort(copies, [&](std::uint32_t a, std::uint32_t b) {
     return frames(a) != frames(b) ? frames(a) > frames(b) : !takes_commands(a) && takes_commands(b);
   });
   return marks;
 }
 
-// Without a usable generation.
+// Returns the error for a volume without a usable generation.
 IOStatus NoGeneration(const std::vector<Candidate>& candidates) {
   bool started = false;
   IOStatus corrupt;
@@ -476,7 +479,7 @@ IOStatus ReadNewest(ZonedDevice* device, Effort effort, Recovered* recovered) {
     Candidate& one = candidates[zone];
     one.status = ReadGeneration(device, zone, recovered->zones[zone], &one.generation);
     if (one.status.IsIOError()) recovered->unreadable_metadata.insert(zone);
-    // A foreign block is no generation of this volume, neither an old nor a new one.
+    // A foreign block belongs to no generation of this volume. So the device may hold other data.
     if (one.IsForeign() && effort == Effort::kExact) return one.status;
     if (!one.Usable(effort)) continue;
     if (newest == nullptr || one.IsBetterThan(*newest)) newest = &one;

@@ -13,7 +13,7 @@
 
 namespace zlfs {
 
-// The content of a metadata zone.
+// The generation in a metadata zone.
 struct Generation {
   bool started = false;     // the zone has a valid superblock
   bool superseded = false;  // a newer generation replaced it
@@ -31,22 +31,23 @@ struct Recovered : Generation {
   // Zones whose write pointer marks the end of a file or of the pieces. They must not be finished
   // before a new snapshot records this end.
   std::vector<bool> fragile;
-  std::vector<ZoneInfo> zones;  // zone report from before the first read
-  // Log zones that a later mount reads again: a read failed, or a file with a lost end has pieces
-  // there. Nothing may be written to them.
+  std::vector<ZoneInfo> zones;  // the zone report from before the first read
+  // Log zones that a later mount reads again: a read of them failed, or they have pieces of a file
+  // with a lost end. Nothing may be written to them.
   std::set<std::uint32_t> kept_logs;
-  std::vector<std::string> losses;  // of kSalvage: what the chosen state does not contain
+  std::vector<std::string> losses;  // only with kSalvage: changes that the state does not contain
 };
 
-// kSalvage takes the best state that can be read, although it may be older than the newest one. The
-// zones may have changed since: a file can then have the content of another one.
+// kSalvage takes the best state that can be read, although it may be older than the newest one.
+// Zones may have changed since this state: a file can then have the content of another one.
 enum class Effort : std::uint8_t { kExact, kSalvage };
 
-// Works while another process writes to the device. If the data is inconsistent, retries: a zone
+// Works while another process writes to the device: inconsistent data is read again, because a zone
 // may have been reset during the read.
 //
-// Errors: "wrong-magic", "newer-version", "older-version", "wrong-device", "corrupt-…", "lost-log":
-// the newest generation cannot be read, or device errors.
+// Errors: device errors, "too-few-zones", "wrong-magic", "newer-version", "older-version",
+// "wrong-device", "corrupt-…", "lost-data". "lost-log": the newest generation cannot be read, or
+// cannot be proved to be the newest.
 IOStatus Recover(ZonedDevice* device, Recovered* recovered, Effort effort = Effort::kExact);
 
 }  // namespace zlfs

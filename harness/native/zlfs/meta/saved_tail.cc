@@ -39,8 +39,8 @@ IOStatus ReadFile(const std::string& path, std::string* content) {
   return n == 0 ? IOStatus::OK() : MakeSystemError(failed, path);
 }
 
-// Whether a write to allocated blocks needs no others. Elsewhere a full file system would end the
-// process with SIGBUS when it writes to mapped memory.
+// Whether the file system overwrites allocated blocks in place. Elsewhere, a write to mapped memory
+// on a full file system ends the process with SIGBUS.
 bool WritesInPlace(int fd) {
   constexpr std::int64_t kXfsMagic = 0x58465342;  // linux/magic.h has it from Linux 6.4
   struct statfs system = {};
@@ -119,12 +119,12 @@ void SavedTails::Begin(const std::string& folder, const std::array<char, 16>& vo
   char name[17];
   std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(Checksum(id)));
   folder_ = folder + "/" + name;
-  std::error_code failed;  // the first tail to save reports it
+  std::error_code failed;  // New then returns null, so the device gets the tails
   std::filesystem::create_directories(folder_, failed);
 }
 
 void SavedTails::End() const {
-  if (!folder_.empty()) rmdir(folder_.c_str());  // unless it holds tails
+  if (!folder_.empty()) rmdir(folder_.c_str());  // fails if it holds tails
 }
 
 std::string SavedTails::PathOf(std::uint64_t file) const {
@@ -151,7 +151,7 @@ IOStatus SavedTails::Load(std::uint64_t file, std::uint64_t from, std::string* m
     SealedHeader header;
     if (!ReadHeader(rest, kTailMagic, &header) || header.size > rest.size() - kHeaderSize) break;
     const std::string_view block = rest.substr(0, kHeaderSize + header.size);
-    // The chain ends where an earlier one was not written over.
+    // The rest belongs to an earlier, longer chain.
     if (header.previous != previous || header.generation != key_ || header.subject != file) break;
     if (!ContentIsRight(block, header)) break;
     if (tail.empty()) start = header.position;
@@ -159,7 +159,7 @@ IOStatus SavedTails::Load(std::uint64_t file, std::uint64_t from, std::string* m
     previous = header.checksum;
     rest.remove_prefix(block.size());
   }
-  // What recovery found in pieces may end inside the tail.
+  // The pieces on the device may already contain a part of the tail.
   if (start <= from && from < start + tail.size()) *missing = tail.substr(from - start);
   return IOStatus::OK();
 }

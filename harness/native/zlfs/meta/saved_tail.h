@@ -1,11 +1,11 @@
 // The unwritten end of a WAL, saved in a file of the auxiliary directory. So an acknowledged write
-// survives the end of the process, and costs no block of the device. Like the page cache of a file
-// system, saved tails end with the system: those of an earlier boot do not count.
+// survives the end of the process, and costs no block of the device. Like a page cache, saved tails
+// do not survive a restart of the system: tails of an earlier boot do not count.
 //
 // A file is a chain of sealed blocks (format/sealed.h) of any size. The first one has the position
-// of the tail in the WAL. A tail that begins elsewhere is written over the one before.
+// of the tail in the WAL. A tail with another start overwrites the one before.
 //
-// Where the file system allows it, the file is mapped into memory: then saving is a copy, and no
+// Where the file system allows it, the file is mapped into memory: a save is then a copy, without a
 // system call. A kill in the middle of a copy leaves a block with a wrong checksum.
 
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace zlfs {
 
-// Thread safety: one thread at a time.
+// Not thread-safe; the tail_mutex of the WAL guards it.
 class SavedTail {
  public:
   // Bytes of the file that can be mapped. Small appends make a chain larger than its tail.
@@ -34,7 +34,7 @@ class SavedTail {
   // Saves the bytes of the WAL from `start` on: `tail` holds all of them. Writes only those that
   // are not saved yet. After an error the caller writes the tail to the device.
   IOStatus Save(std::uint64_t start, std::string_view tail);
-  // The WAL is on the device: removes the file.
+  // Removes the file. Call this when the content is on the device.
   void Remove();
 
  private:
@@ -51,7 +51,7 @@ class SavedTail {
   std::uint64_t saved_ = 0;     // bytes of the tail
   std::uint64_t at_ = 0;        // end of the chain in the file
   std::uint64_t previous_ = 0;  // checksum of the last block's header
-  std::string block_;           // where a block is made that is not in `map_`
+  std::string block_;           // buffer for a block beyond `map_`
 };
 
 // The kernel's id of this boot; empty if it is unknown.
@@ -60,15 +60,15 @@ std::string BootId();
 // The saved tails of a volume.
 class SavedTails {
  public:
-  // Saves in a folder below `folder` from now on. Without this call nothing is saved. `boot` is
-  // another one after each start of the system.
+  // From now on, saves in a folder below `folder`. Without this call nothing is saved. `boot`
+  // differs after each start of the system.
   void Begin(const std::string& folder, const std::array<char, 16>& volume,
              const std::string& boot = BootId());
 
   // Returns null if the tail cannot be saved.
   std::unique_ptr<SavedTail> New(std::uint64_t file) const;
-  // Returns what was saved of the WAL from position `from` on: nothing, if a kill lost nothing.
-  // After an error there may be a tail that cannot be read now.
+  // Returns the saved bytes of the WAL from position `from` on: none, if a kill lost nothing. After
+  // an error, a tail that cannot be read now may exist.
   IOStatus Load(std::uint64_t file, std::uint64_t from, std::string* missing) const;
   // Removes the tails of all other WALs.
   void Keep(const std::set<std::uint64_t>& files) const;
@@ -79,7 +79,7 @@ class SavedTails {
   std::string PathOf(std::uint64_t file) const;
 
   std::string folder_;     // empty: saves nothing
-  std::uint64_t key_ = 0;  // of this volume since the system's start
+  std::uint64_t key_ = 0;  // differs for each volume and each boot
 };
 
 }  // namespace zlfs

@@ -8,7 +8,7 @@
 
 namespace zlfs {
 
-// One read, and what its callback got.
+// One read, and the results that its callback got.
 struct Begun {
   Begun() = default;
   Begun(const Begun&) = delete;

@@ -1,4 +1,5 @@
-// Resets and finishes in the background, on a device where they wait until the test lets them go.
+// Resets and finishes in the background, on a device that holds them back until the test releases
+// them.
 
 #include <gtest/gtest.h>
 
@@ -65,7 +66,7 @@ class HeldDevice final : public ForwardingDevice {
   std::size_t waiting_ = 0;
 };
 
-// A writer with it never waits for space to return.
+// With this patience, a writer never waits for space.
 class NoPatience final : public Patience {
  public:
   bool Wait(std::unique_lock<std::mutex>* /*lock*/, std::condition_variable* /*changed*/,

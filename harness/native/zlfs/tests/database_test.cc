@@ -102,7 +102,7 @@ class DatabaseTest : public testing::Test {
     options.write_buffer_size = memtable_;
     options.target_file_size_base = table_;
     options.max_bytes_for_level_base = 1 << 20;
-    options.level_compaction_dynamic_level_bytes = true;  // keeps little more than the live data
+    options.level_compaction_dynamic_level_bytes = true;  // keeps few bytes besides the live data
     options.level0_file_num_compaction_trigger = 2;
     options.level0_slowdown_writes_trigger = slowdown_;  // otherwise writers outrun compactions
     options.level0_stop_writes_trigger = slowdown_ + 2;
@@ -321,7 +321,7 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
   Verify(versions);
 }
 
-// --- what a kill leaves of unsynced writes ---
+// --- unsynced writes after a kill ---
 
 TEST_F(DatabaseTest, AKillLosesNoAcknowledgedWrite) {
   memtable_ = 256 << 10;  // several WALs
@@ -489,7 +489,7 @@ TEST_F(ReadingTest, ReadAsyncReadsInParallelAndPollReportsEachReadOnce) {
   for (int round = 0; round < 2; ++round) {
     ASSERT_OK(file_system_->Poll(handles, handles.size()));
   }
-  ASSERT_OK(file_system_->AbortIO(handles));  // they have ended
+  ASSERT_OK(file_system_->AbortIO(handles));  // these reads have ended
   for (std::size_t i = 0; i < reads.size(); ++i) {
     EXPECT_EQ(reads[i].calls, 1);
     EXPECT_OK(reads[i].status);
@@ -512,7 +512,7 @@ TEST_F(ReadingTest, AnAbortedReadNeverFillsItsBufferLater) {
       ASSERT_OK(reads[i].Begin(reader.get(), i * 1000, 1000));
       handles.push_back(reads[i].handle);
     }
-    // Those that no thread took end at once.
+    // Reads that no thread took end at once.
     std::vector<void*> waiting(handles.begin() + kReads / 2, handles.end());
     ASSERT_OK(file_system_->AbortIO(waiting));
     device->HoldUntil(0);
@@ -559,7 +559,7 @@ TEST_F(ReadingTest, IteratorsAndMultiGetWithAsyncIo) {
   EXPECT_GT(ahead(), 5U);
   EXPECT_LT(device->reads() - reads, 100U);  // of 1000 blocks
 
-  // An iterator that goes elsewhere aborts what it read ahead.
+  // An iterator that moves to another key aborts its reads ahead.
   for (std::uint64_t key = 0; key < kKeys; key += 37) {
     iterator->Seek(Key(key));
     for (std::uint64_t next = key; next < std::min(key + 5, kKeys); ++next, iterator->Next()) {

@@ -1,5 +1,5 @@
-// What tests do to an emulated device: shrink its limits, break zones, lose power, copy it. None of
-// it may run concurrently with other commands on the same device.
+// Faults of emulated devices for tests: lower limits, broken zones, losses of power; and copies of
+// devices. No function may run concurrently with other commands on the same device.
 
 #pragma once
 

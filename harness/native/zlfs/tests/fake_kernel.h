@@ -36,7 +36,7 @@ class FakeKernel {
   void LimitRequests(std::uint64_t kilobytes, std::uint64_t segments);
   bool OneRequest(const Slice& buffer) const;
 
-  // Faults of the fake system calls, and their observations.
+  // Faults and observations of the fake system calls.
   bool exclusively_open = false;
   std::uint32_t block_size = 0;      // as the kernel reports it
   bool tells_geometry = true;        // whether libzbd reports the geometry

@@ -297,7 +297,8 @@ class Mutation : public testing::Test {
     EXPECT_NE(Violations(&patched), "") << what;
   }
 
-  // The other copy has everything. Only a block that looks foreign refuses the mount.
+  // A mount takes the other copy, which has everything. It is refused only if the block looks
+  // foreign.
   void ExpectHarmless(const std::string& content, const std::string& what) {
     const ZoneNumbers one = {copies_.back()};
     ExpectFound(one, content, what + " in one copy");
@@ -374,7 +375,7 @@ TEST_F(Mutation, AShorterCopy) {
   }
 }
 
-// A copy is not taken if a broken one knows that it lacks flushed frames.
+// A copy is refused if a broken copy shows that it lacks flushed frames.
 TEST_F(Mutation, ACopyWithoutFlushedFrames) {
   const std::string snapshot =
       content_.substr(0, frames_[0].first + SealedSize(frames_[0].second.size, kBlock));

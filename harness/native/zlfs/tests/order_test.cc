@@ -82,7 +82,7 @@ class BlockingDevice final : public ForwardingDevice {
   std::uint64_t flushes_ = 0;
 };
 
-// A flush may have passed a write that was accepted while it ran.
+// A flush may miss a write that the device accepted while the flush ran.
 TEST(Order, AFlushServesNoCallThatBeganAfterIt) {
   const auto inner = MakeDevice(kVolatile);
   BlockingDevice device(inner.get());
@@ -189,8 +189,8 @@ TEST(Order, ALogZoneIsResetOnlyBehindItsDurableEnd) {
   EXPECT_GT(resets, 10);
 }
 
-// The records of a write can survive without its data. Recovery cuts the file where the data ends,
-// to the block.
+// The records of a write can survive without its data. Recovery cuts the file at the block where
+// the data ends.
 TEST(Order, AFileEndsWhereItsDataEnds) {
   const std::shared_ptr<EmulatedDevice> inner = MakeDevice(kVolatile);
   ASSERT_OK(Mkfs(inner.get(), {}, ""));

@@ -1,4 +1,4 @@
-// Ends of WALs that survive a kill outside of the device.
+// Saved ends of WALs. They survive a kill outside the device.
 
 #include "zlfs/meta/saved_tail.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kShape = "zones=40&zone_size=1M&max_active=14&cache=volatile";
 
-// A WAL in a volume, and what it has to contain.
+// A WAL in a volume, and the content that it must have.
 struct Log {
   std::unique_ptr<Volume> volume;
   std::shared_ptr<File> file = nullptr;
@@ -39,7 +39,7 @@ struct Log {
   }
 };
 
-// In a folder whose files are mapped, and in one of any file system.
+// Runs in a folder whose files are mapped, and in one of any file system.
 class SavedTailTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { std::filesystem::remove_all(folder_); }
@@ -78,7 +78,7 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<Volume> MountKilled(bool lost_power = false) {
     std::unique_ptr<EmulatedDevice> killed = Clone();
     if (lost_power) EmulatedFaults::PowerLoss(*killed, {});
-    // The original goes on to use its folder.
+    // The original continues to use its folder.
     const std::string copy = folder_ + "-killed";
     std::filesystem::remove_all(copy);
     if (!lost_power) std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
@@ -86,7 +86,7 @@ class SavedTailTest : public testing::TestWithParam<std::string> {
     std::filesystem::remove_all(copy);
     return volume;
   }
-  // Ends the process of a volume: nothing that it does when it is closed happens.
+  // Kills the process of a volume: the volume's close has no effect.
   void Kill(std::unique_ptr<Volume> volume) {
     std::unique_ptr<EmulatedDevice> killed = Clone();
     const std::string copy = folder_ + "-killed";
@@ -356,7 +356,7 @@ TEST_P(SavedTailTest, EarlierTailsReachTheDeviceBeforeALaterLog) {
   }
 }
 
-// ... also those that a kill left, although nobody has them open.
+// The same for tails that a kill left and that no writer has open.
 TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   Log killed = MakeLog();
   killed.AppendAndSave(400);
@@ -376,7 +376,7 @@ TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
 }
 
-// The system may be restarted in order after the close.
+// After a close, a restart of the system loses nothing.
 TEST_P(SavedTailTest, ACloseWritesTheTailThatAKillLeft) {
   Log killed = MakeLog();
   killed.AppendAndSave(400);

@@ -12,7 +12,7 @@
 namespace zlfs {
 namespace {
 
-// In nanoseconds; 0 if the kernel does not say it. The fourth word of `struct sched_attr` has it.
+// In nanoseconds; 0 if the kernel does not report it. It is the fourth word of `struct sched_attr`.
 std::uint64_t SliceOfThread() {
   std::array<std::uint64_t, 6> attributes = {};
   syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0);

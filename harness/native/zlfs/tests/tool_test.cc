@@ -60,8 +60,7 @@ class Tool : public testing::Test {
     EXPECT_OK(OpenDevice(spec, Access::kReadWrite, nullptr, &device));
     return device;
   }
-  // Appends a block to zone 0.
-  // Writes the block behind the content of each zone.
+  // Appends the block to the content of each zone.
   void Append(const std::string& spec, const std::string& block,
               std::initializer_list<std::uint32_t> zones = {0}) {
     const auto device = Open(spec);
@@ -211,7 +210,7 @@ TEST_F(Tool, NewerVersionsAndBrokenRecords) {
 
   const std::string corrupt = Spec("corrupt");
   ASSERT_EQ(Run("mkfs", corrupt), 0) << err_;
-  Append(corrupt, std::string(kBlock, 'x'), {0, 1});  // mkfs writes both copies there
+  Append(corrupt, std::string(kBlock, 'x'), {0, 1});  // mkfs writes both copies to these zones
   ExpectRefused(4, "corrupt-frame", "df", corrupt);
   ExpectRefused(4, "corrupt-frame", "import", corrupt, "--name=/a --size=4096 --seed=1");
   EXPECT_EQ(Run("fsck", corrupt, "--format=json"), 1);

@@ -187,7 +187,7 @@ TEST(Volume, CollectsTheContentOfLinksOnce) {
   policy.gc_start_pct = 90;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // after this, space is low
   // One zone: garbage, then the file.
   ASSERT_OK(Put(volume.get(), "/garbage", Content(1, 0, 12 * 4096)));
   const std::string content = Content(3, 0, 12 * 4096);
@@ -357,7 +357,7 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
 }
 
-// A patience that ends when the test ends it.
+// A patience that lasts until the test ends it.
 class TestPatience final : public Patience {
  public:
   bool Wait(std::unique_lock<std::mutex>* lock, std::condition_variable* changed,
@@ -406,11 +406,11 @@ class TestPatience final : public Patience {
     }
     awaited_.notify_all();
     if (volume == nullptr) return;
-    { const std::lock_guard lock(*volume); }  // the writer waits, or looks again
+    { const std::lock_guard lock(*volume); }  // now the writer waits, or checks again
     changed->notify_all();
   }
 
-  std::mutex mutex_;  // lock order: behind the volume's; guards all members
+  std::mutex mutex_;  // lock order: after the state mutex; guards all members
   std::condition_variable awaited_;
   std::mutex* volume_ = nullptr;
   std::condition_variable* changed_ = nullptr;
@@ -459,7 +459,7 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   writer.join();
 }
 
-// A compaction deletes its inputs only after its last output; zlfs cannot know them earlier.
+// A compaction deletes its inputs only after its last output. zlfs cannot know them earlier.
 TEST(Volume, WhatIsDeletedAMomentLaterIsNotFullYet) {
   Rig rig;
   const auto patience = std::make_shared<TestPatience>();
@@ -855,7 +855,7 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   policy.gc_start_pct = 90;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // after this, space is low
   ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));            // one zone
   ASSERT_OK(volume->files().Delete("/x"));                             // not durable yet
   const Totals before = volume->totals();
@@ -898,7 +898,7 @@ TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
   policy.gc_start_pct = 90;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // after this, space is low
   // One zone: garbage, then twelve files of a block, so that a small write pays for two of them.
   ASSERT_OK(Put(volume.get(), "/garbage", Content(1, 0, 12 * 4096)));
   for (int i = 0; i < 12; ++i) {
@@ -1202,7 +1202,7 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
   EXPECT_FALSE(volume->files().Exists("/d"));
 
-  // A repair goes on with it, also if the newest generation comes back.
+  // A repair continues with it, also if the newest generation becomes readable again.
   volume = rig.Mount({.salvage = true});
   ASSERT_NE(volume, nullptr);
   ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 4000)));
@@ -1226,7 +1226,7 @@ TEST(Metadata, AFullGenerationIsMarked) {
     newest = CurrentMetadataZone(rig.device.get());
   }
   ASSERT_OK(Put(volume.get(), "/synced", "x"));
-  rig.faulty->DieAfter(0);  // a volume that ends in order would begin another generation
+  rig.faulty->DieAfter(0);  // a close would fail to write there, and roll over
   EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kOffline);
   volume.reset();
   EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
@@ -1258,7 +1258,7 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
-// The newest state that can be read has a WAL whose zone was reset since.
+// The newest state that can be read has a WAL. The zone of this WAL was reset later.
 TEST(Metadata, ASalvagedWalWithoutItsZoneIsALossAndNotTheEnd) {
   Rig rig;
   std::uint32_t log_zone = 0;
@@ -1316,7 +1316,7 @@ TEST(Metadata, AnOlderFormatIsRefusedByName) {
   EXPECT_ERROR(DecodeSuperblock(block, &superblock), "older-version");
 }
 
-// Gives a new volume another format version, and its frames the checksums that follow from it.
+// Gives a new volume another format version, and its frames the checksums that this requires.
 void SetVersion(EmulatedDevice* device, std::uint32_t version) {
   const std::size_t block = device->geometry().block_size;
   std::string content = ReadZone(*device, 0, 0, InfoOf(*device, 0).write_pointer);
@@ -1344,7 +1344,7 @@ TEST(Metadata, AMountMakesTheNewestFormatOfTheOneBefore) {
   EXPECT_EQ(recovered.superblock.version, kFormatVersion);
 }
 
-// What RocksDB acknowledges without a sync survives a kill, as on any file system.
+// Writes that RocksDB acknowledges without a sync survive a kill, as on any file system.
 TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
   Rig rig;
   const auto volume = rig.Mount();
@@ -1386,8 +1386,8 @@ std::uint64_t LoseEachZone(const EmulatedDevice& device, const Judge& judge) {
   return zones.size();
 }
 
-// RocksDB replays a WAL behind the one before, so a log may only have content when nothing is lost
-// of the logs before it.
+// RocksDB replays WALs in order, so a WAL may have content only if no content of earlier WALs is
+// lost.
 TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
   Rig rig(kSmall + std::string("&cache=volatile"));
   std::vector<std::string> contents;
@@ -1418,8 +1418,8 @@ TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
   EXPECT_GT(losses, 40U);
 }
 
-// A finished zone has no write pointer that shows what the cache lost, so no content may be in the
-// cache when a zone is finished. Else files would end with zeros that nobody wrote.
+// A finished zone has no write pointer that shows what the cache lost. So the cache must hold no
+// content when a zone is finished. Otherwise files would end with zeros that were never written.
 TEST(Volume, APowerLossBehindAFinishInventsNothing) {
   Policy policy;
   policy.finish_remaining_pct = 70;
@@ -1448,7 +1448,7 @@ TEST(Volume, APowerLossBehindAFinishInventsNothing) {
   EXPECT_GT(volume->totals().finishes[static_cast<std::size_t>(FinishCause::kThreshold)].count, 5U);
 }
 
-// A log without its last record in the metadata: the pieces alone tell its size.
+// WALs without a record of their size in the metadata: only their pieces show it.
 class LostLog : public testing::Test {
  protected:
   // Writes two logs to zones of their own and kills the process.

@@ -21,7 +21,7 @@
 
 namespace zlfs {
 
-// "zones=40&zone_size=64K…" makes a new device in memory.
+// Makes a new device in memory. `options` is, for example, "zones=40&zone_size=64K".
 inline std::unique_ptr<EmulatedDevice> MakeDevice(const std::string& options) {
   static int count = 0;
   const std::string name = "mem:volume-test-" + std::to_string(++count);
@@ -68,7 +68,7 @@ class HookedDevice final : public ForwardingDevice {
 };
 
 // Bytes `from` to `from + size` of a file with the given seed. Made in words: under a sanitizer,
-// single bytes take most of the time of the tests.
+// single bytes would take most of the tests' time.
 inline std::string Content(std::uint64_t seed, std::uint64_t from, std::uint64_t size) {
   const std::uint64_t first = from / 8;
   std::vector<std::uint64_t> words((from + size + 7) / 8 - first);

@@ -1,4 +1,4 @@
-// zlfs: creates, fills and inspects volumes. README.md describes their format.
+// zlfs: makes, fills and inspects volumes. README.md of this library describes their format.
 
 #include <algorithm>
 #include <cerrno>
@@ -280,22 +280,24 @@ constexpr command_line::Meaning kMeanings[] = {
     {"bad-image", kRefused, "the file is no emulated device, or has another shape"},
     {"busy", kRefused, "a database or another zlfs writes it: wait for it to end"},
     {"permission", kRefused, "run as root, or give yourself access to the device"},
-    {"not-empty", kRefused, "be sure that nobody needs the data; then mkfs --erase=IDENTITY"},
+    {"not-empty", kRefused,
+     "make sure that the data is not needed; then zlfs mkfs --erase=IDENTITY"},
     {"too-few-zones", kRefused, "use a larger namespace, or one of smaller zones"},
     {"limits-too-small", kRefused, "use a device that allows more active and open zones"},
     {"conventional-zone", kRefused, "name a namespace that has sequential zones only"},
     {"wrong-magic", kRefused, "the device holds no zlfs: zlfs mkfs makes one"},
-    {"newer-version", kRefused, "it was made by a newer zlfs: use that one"},
+    {"newer-version", kRefused, "a newer zlfs made it: use that one"},
     {"older-version", kRefused, "an older zlfs made it: use that one, or zlfs mkfs"},
     {"wrong-device", kRefused, "it was copied from another device: zlfs mkfs makes a new one"},
     {"exists", kRefused, "choose another name: files are never overwritten"},
-    {"no-space", kFailed, "zlfs df tells what is free; delete something, or import less"},
-    {"corrupt-", kFailed, "zlfs fsck tells which invariant does not hold"},
-    {"lost-data", kFailed, "the device lost what it had flushed: see its error log"},
+    {"no-space", kFailed, "zlfs df shows the free space; delete files, or import less"},
+    {"corrupt-", kFailed, "zlfs fsck shows which invariant does not hold"},
+    {"lost-data", kFailed, "the device lost data that it had flushed: see its error log"},
     {"no-metadata-zone", kFailed, "no metadata zone can be written: zlfs salvage copies the files"},
-    {"lost-log", kFailed, "zlfs salvage copies what can be read; fsck --repair goes on with it"},
+    {"lost-log", kFailed,
+     "zlfs salvage copies the best readable state; zlfs fsck --repair continues with it"},
     {"lost-content", kFailed, "zlfs fsck names the files and ranges that are lost"},
-    {"zone-", kFailed, "the device gave zones up: zlfs df, nvme zns report-zones"},
+    {"zone-", kFailed, "the device gave up zones: zlfs df, nvme zns report-zones"},
     {"", kFailed, "see the kernel's log"}};
 
 constexpr command_line::Program kProgram = {
@@ -312,7 +314,8 @@ void AddFormat(CLI::App* command, Arguments* arguments) {
 void AddMkfs(CLI::App* command, Arguments* arguments) {
   command->add_option("--aux", arguments->aux, "directory to make, for LOCK, LOG and the ledger");
   command->add_option("--label", arguments->label, "at most 31 bytes");
-  command->add_option("--erase", arguments->erase, "identity of a device whose data may go");
+  command->add_option("--erase", arguments->erase,
+                      "identity of the device whose data may be erased");
   command_line::AddPolicies(command, &arguments->policy);
 }
 
@@ -333,7 +336,7 @@ void AddImport(CLI::App* command, Arguments* arguments) {
 void AddFsck(CLI::App* command, Arguments* arguments) {
   AddFormat(command, arguments);
   command->add_flag("--repair", arguments->repair,
-                    "if the newest state cannot be read, go on with an older one");
+                    "if the newest state cannot be read, continue with an older one");
 }
 
 void AddSalvage(CLI::App* command, Arguments* arguments) {
@@ -351,11 +354,11 @@ struct Command {
 constexpr Command kCommands[] = {
     {"mkfs", "make an empty zlfs", " --aux=/var/lib/zlfs/db --finish-remaining-pct=10", RunMkfs,
      AddMkfs},
-    {"import", "copy a file onto the zones, or write cold data, synced",
+    {"import", "copy a file to the zones, or write cold data, and sync it",
      " --name=/cold --size=4194304 --seed=1 --progress", RunImport, AddImport},
     {"df", "how the space is used", " --format=json", RunDf, AddFormat},
     {"list", "files and their sizes", " --format=json", RunList, AddFormat},
-    {"fsck", "check every invariant of docs/zlfs.md; exit status 1: some do not hold",
+    {"fsck", "check the invariants of docs/zlfs.md; exit status 1: some do not hold",
      " --format=json", RunFsck, AddFsck},
     {"salvage", "copy all files that can be read; exit status 1: something is lost",
      " --to=/backup/db", RunSalvage, AddSalvage},

@@ -29,8 +29,8 @@ enum class Access : std::uint8_t { kReadOnly, kReadWrite };
 struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
   // Alignment of the offset, length and address of reads. It is block_size for kernel devices,
-  // which use O_DIRECT, and for modelled ones. It is 1 for emulated devices, so that readers need
-  // no bounce buffer.
+  // which use O_DIRECT. It is 1 for emulated and modelled devices, so that readers need no bounce
+  // buffer.
   std::uint32_t read_alignment = 1;
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
@@ -100,7 +100,7 @@ class ZonedDevice {
   // Writes the buffer at `offset` of the zone, which must equal the write pointer. The address and
   // length of the buffer are multiples of block_size. An empty or closed zone is opened implicitly.
   // The data may stay in a volatile cache until Flush. `written` receives the distance by which the
-  // write pointer moved; after an error it may be any number of whole blocks.
+  // write pointer moved: after an error, any number of whole blocks.
   IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                  std::uint64_t* written = nullptr);
 

@@ -70,7 +70,7 @@ void DriveClock::Prepare(std::uint32_t zone, const ZoneInfo& info) {
 Status DriveClock::Run(std::span<const Command> commands) {
   SleepExactly();
   const Clock::time_point begin = Clock::now();
-  ShortSlice slice;  // ends without the lock
+  ShortSlice slice;  // declared before the lock, so that it ends without it
   Lock lock(mutex_);
   std::array<std::uint32_t, kMostCommands> tags;
   for (std::size_t i = 0; i < commands.size(); ++i) tags[i] = TakeTag(&lock);
@@ -82,7 +82,7 @@ Status DriveClock::Run(std::span<const Command> commands) {
     done_[tags[i]] = kNever;
     drive_.Submit(now, tags[i], commands[i]);
   }
-  Advance(now);  // a drive that never waits is done
+  Advance(now);  // a drive without delays is done already
   Status status = Status::kOk;
   Time last = now;
   for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -123,7 +123,7 @@ void DriveClock::Count(const Command& command) {
   }
 }
 
-// All that a caller waits beyond the model's latency is late, also for this class's lock.
+// Everything that a caller waits beyond the model's latency is late, also a wait for mutex_.
 void DriveClock::CountRequest(Clock::duration took, Time latency) {
   const std::uint64_t due = latency * dilation_;
   const std::uint64_t late = Nanoseconds(took) - std::min(Nanoseconds(took), due);
@@ -155,8 +155,8 @@ void DriveClock::Advance(Time now) {
   }
 }
 
-// A sleeper wakes tens of microseconds late, longer than a write takes in the model. So it sleeps
-// until shortly before the time, and then looks at the clock again and again.
+// A sleeper wakes tens of microseconds late, longer than a write takes in the model. So the thread
+// sleeps until shortly before the time, and then polls the clock.
 void DriveClock::Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice) {
   constexpr std::chrono::microseconds kWakeUp(150);
   if (done_[tag] != kNever) return;

@@ -1,5 +1,5 @@
-// A modelled drive in real time: whoever sends a command sleeps until the model has done it. With a
-// dilation of K, a second of the model takes K seconds.
+// A modelled drive in real time: the thread that sends a command sleeps until the model has
+// completed it. With a dilation of K, a second of the model takes K seconds.
 
 #pragma once
 
@@ -24,10 +24,10 @@ class DriveClock {
   DriveClock(const zonemodel::Parameters& parameters, std::uint64_t dilation,
              std::unique_ptr<DriveCounts> counts = std::make_unique<DriveCounts>());
 
-  // Gives a zone a state without time, for contents that are older than this clock.
+  // Sets the state of a zone, in no time: contents can be older than this clock.
   void Prepare(std::uint32_t zone, const ZoneInfo& info);
-  // Sends the commands at once and returns when all are done: the first status that is not ok.
-  // Their number is at most kMostCommands.
+  // Sends the commands at once and returns when all are done. Returns the first status that is not
+  // ok. At most kMostCommands.
   zonemodel::Status Run(std::span<const zonemodel::Command> commands);
   DriveCounts* counts() const { return counts_.get(); }
 
@@ -40,6 +40,7 @@ class DriveClock {
   // Time of the model since the clock was made.
   zonemodel::Time TimeOf(Clock::time_point point) const;
   zonemodel::Time Now() const { return TimeOf(Clock::now()); }
+  // The functions below require mutex_; TakeTag and Wait release it while they wait.
   std::uint32_t TakeTag(Lock* lock);
   void Advance(zonemodel::Time now);
   void Wait(Lock* lock, std::uint32_t tag, ShortSlice* slice);
@@ -54,11 +55,11 @@ class DriveClock {
   zonemodel::Drive drive_;
   std::vector<zonemodel::Time> done_;  // by tag: when it was done, or kNever
   std::vector<std::uint32_t> free_;    // tags
-  zonemodel::Media counted_;           // by counts_
+  zonemodel::Media counted_;           // the part of the media's bytes that counts_ contains
   std::uint32_t under_way_ = 0;        // requests
   Clock::time_point busy_since_;       // while there are some
   std::condition_variable freed_;
-  std::condition_variable due_;  // is never notified: a command only ends at its time
+  std::condition_variable due_;  // never notified: a command ends only at its time
 };
 
 }  // namespace zlfs

@@ -16,7 +16,7 @@ IOStatus DriveCounts::Open(const std::string& path, std::unique_ptr<DriveCounts>
   auto opened = std::make_unique<DriveCounts>();
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return MakeSystemError(errno, path);
-  // A new file is zero, as is what a file that is too short is extended by.
+  // ftruncate extends a new file, or one that is too short, with zeros.
   void* base = MAP_FAILED;
   if (ftruncate(fd, sizeof(Words)) == 0) {
     base = mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

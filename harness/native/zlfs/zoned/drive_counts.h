@@ -1,5 +1,5 @@
-// What a modelled drive counted since its contents were made, by all processes together: the
-// witness of a run without a kernel device (harness/observe/native_drive.py reads it).
+// Counts of a modelled drive since its contents were made, by all processes together. They are the
+// witness of a run without a kernel device (harness/observe/native_drive.py reads them).
 //
 // The file has one 64-bit word per DriveCount, in their order, little-endian. Each process maps it,
 // so a killed process loses nothing. The file `<name>.zones` has one line per zone command, and per
@@ -23,7 +23,7 @@ namespace zlfs {
 
 enum class DriveCount : std::uint8_t {
   kVersion,
-  // What the contents took and gave, in requests as the model gets them.
+  // Writes to and reads of the contents, in requests as the model gets them.
   kStores,  // zone commands too
   kStoredBytes,
   kLoads,
@@ -38,13 +38,13 @@ enum class DriveCount : std::uint8_t {
   kCloses,
   kFinishes,
   kResets,
-  // What the model's flash programs.
+  // Bytes that the model programs to its flash.
   kHostBytes,
   kPadBytes,
   // Punctuality. Times are in nanoseconds of this machine's clock.
   kRequests,
   kOnTime,
-  kLate,     // sum of what callers waited beyond the model's latency
+  kLate,     // sum of the waits of callers beyond the model's latency
   kLatency,  // sum of the model's latencies
   kBusy,     // time with a request under way
   kCount
@@ -75,7 +75,7 @@ class DriveCounts {
   using Words = std::array<Word, static_cast<std::size_t>(DriveCount::kCount)>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-  Words own_{};  // unless a file is mapped
+  Words own_{};  // used if no file is mapped
   Word* words_;
   int zones_ = -1;  // the file of zone commands
 };

@@ -13,7 +13,7 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
   RETURN_IF_ERROR(memory ? Image::OpenMemory(name, request, &image)
                          : Image::OpenFile(name, request, access, &image));
   if (access == Access::kReadWrite && !image->Claim()) {
-    return MakeError(DeviceError::kBusy, name + ": written by another one");
+    return MakeError(DeviceError::kBusy, name + ": another handle writes to it");
   }
   char id[17];
   std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(image->id()));
@@ -42,7 +42,7 @@ EmulatedDevice::~EmulatedDevice() {
 ZoneInfo EmulatedDevice::Known(std::uint32_t zone) const {
   const ZoneState state = image_->State(zone);
   const bool full = state.condition == ZoneCondition::kFull;
-  // A kernel device knows no write pointer of such a zone either (kernel_device.cc).
+  // A kernel device has no write pointer of such a zone either (kernel_device.cc).
   const bool lost =
       state.condition == ZoneCondition::kReadOnly || state.condition == ZoneCondition::kOffline;
   return {.capacity = Capacity(zone),

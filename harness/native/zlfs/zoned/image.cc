@@ -37,7 +37,6 @@ bool Makes(const ShapeRequest& request) {
   return request.contains("zones") && request.contains("zone_size");
 }
 
-// Checks that the shape is valid.
 IOStatus CheckShape(const EmulatedShape& shape) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t block = shape.block_size == 512 ? 512 : 4096;
@@ -51,7 +50,7 @@ IOStatus CheckShape(const EmulatedShape& shape) {
     return IOStatus::OK();
   }
   return MakeError(DeviceError::kBadSpec,
-                   "no such device can be: block_size is 512 or 4096, zone_size and zone_capacity "
+                   "impossible shape: block_size is 512 or 4096, zone_size and zone_capacity "
                    "are multiples of it, zone_capacity is at most zone_size, max_open at most "
                    "max_active, and all zones have to fit into the address space");
 }
@@ -74,7 +73,8 @@ IOStatus Agree(const ShapeRequest& request, const EmulatedShape& shape) {
   for (const ShapeField& field : kShapeFields) {
     const auto asked = request.find(field.name);
     if (asked != request.end() && asked->second != shape.*field.value) {
-      return MakeError(DeviceError::kBadSpec, asked->first + ": the device has another one");
+      return MakeError(DeviceError::kBadSpec,
+                       asked->first + ": the existing device has another value");
     }
   }
   return IOStatus::OK();

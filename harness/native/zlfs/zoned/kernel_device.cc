@@ -44,7 +44,8 @@ class KernelDevice final : public ZonedDevice {
   IOStatus Learn(const std::filesystem::path& path, const Sysfs& sysfs) {
     zbd_info info = {};
     if (zbd_get_info(fd_, &info) != 0) {
-      return MakeError(DeviceError::kIo, path.string() + ": the kernel does not tell its geometry");
+      return MakeError(DeviceError::kIo,
+                       path.string() + ": the kernel does not report its geometry");
     }
     if (info.lblock_size != 512 && info.lblock_size != 4096) {
       return MakeError(DeviceError::kBadSpec,

@@ -19,7 +19,7 @@ using zonemodel::Command;
 using zonemodel::Operation;
 using zonemodel::Status;
 
-// The kernel splits larger requests, also to a device of zoneblk.
+// The kernel splits larger requests, also those to a zoneblk device.
 constexpr std::uint64_t kMostBytes = 512 * 1024;
 constexpr std::uint64_t kMostDilation = 1000;
 
@@ -49,7 +49,8 @@ ShapeRequest ShapeOf(const zonemodel::Parameters& parameters) {
           {"max_open", zones.max_open}};
 }
 
-// Finds or makes the clock of these contents. It lives as long as the process, as memory does.
+// Finds or makes the clock of these contents. A clock lives as long as the process, as contents in
+// memory do.
 IOStatus ClockOf(const zonemodel::Parameters& parameters, std::uint64_t dilation,
                  const std::string& counts, ZonedDevice* contents,
                  std::shared_ptr<DriveClock>* found) {
@@ -83,7 +84,7 @@ Operation OperationTo(ZoneCondition condition) {
   }
 }
 
-// A command of a whole zone.
+// A command for a whole zone.
 Command Whole(Operation operation, std::uint32_t zone) {
   return {.operation = operation, .conventional = false, .zone = zone, .offset = 0, .bytes = 0};
 }
@@ -170,7 +171,7 @@ IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
 IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                                 char* buffer) {
   RETURN_IF_ERROR(ForwardingDevice::DoRead(zone, offset, size, buffer));
-  // A drive reads whole blocks. Here only the wanted bytes are copied: a drive copies without a
+  // A drive reads whole blocks. Only the wanted bytes are copied here: a drive copies without a
   // CPU.
   const std::uint64_t from = offset / geometry_.block_size * geometry_.block_size;
   const std::uint64_t bytes = RoundUp(offset + size - from, geometry_.block_size);

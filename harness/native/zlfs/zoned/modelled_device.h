@@ -1,5 +1,5 @@
 // An emulated device whose commands take the time of a modelled drive (harness/native/model). The
-// model has no data, so an emulated device holds it.
+// model has no data, so an emulated device holds the contents.
 
 #pragma once
 
@@ -19,9 +19,9 @@ namespace zlfs {
 
 class ModelledDevice final : public ForwardingDevice {
  public:
-  // `file` is a model as JSON (`zonelab model export`). Takes the options `dilation` (1 to 1000,
-  // default 1), `contents` and `counts` (files; default: memory) out of the map. Handles of one
-  // process share the clock of a file.
+  // `file` is a model as JSON (`zonelab model export`). Removes the options `dilation` (1 to 1000,
+  // default 1), `contents` and `counts` (files; default: memory) from the map. Handles of the same
+  // contents in one process share a clock.
   static IOStatus Open(const std::string& file, Access access,
                        std::map<std::string, std::string>* options,
                        std::unique_ptr<ZonedDevice>* device);
@@ -40,7 +40,8 @@ class ModelledDevice final : public ForwardingDevice {
 
   // Takes the time of these commands.
   IOStatus Take(std::uint32_t zone, std::span<const zonemodel::Command> commands);
-  // Takes the time of a read or write as the kernel splits it, so many commands at once.
+  // Takes the time of a read or write. Splits it into commands as the kernel does, and sends up to
+  // `at_once` of them together.
   IOStatus Transfer(zonemodel::Operation operation, std::uint32_t zone, std::uint64_t offset,
                     std::uint64_t size, std::size_t at_once);
   // Notes a zone command, or a zone's first or last write, that began at this time.
