@@ -68,7 +68,7 @@ class FakeDrive:
     serial: str = "SYNTHETIC"
     active_total: int | None = None
     common: bool = True
-    tells_allocated: bool = True
+    reports_allocated: bool = True
     old_cli: bool = False
     rounds: bool = False
     shared: bool = False
@@ -128,7 +128,7 @@ class FakeDrive:
         if not space.attached and "force" not in options:
             return {"nsze": 0, "ncap": 0, "nvmcap": 0, "flbas": 0, "lbafs": [{"ms": 0, "ds": 0}]}
         blocks = space.size // self.blocks[space.format]
-        allocated = self.cost(space) if self.tells_allocated else 0
+        allocated = self.cost(space) if self.reports_allocated else 0
         return {
             "nsze": blocks,
             "ncap": blocks,

@@ -254,7 +254,7 @@ def test_a_context_keeps_the_error_of_its_body(
 
 
 @pytest.mark.parametrize("kind", [Btrfs, RawDevice, Zlfs])
-def test_a_level_that_does_not_come_up_says_why(
+def test_a_level_that_does_not_come_up_gives_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Level]
 ) -> None:
     machine = Machine(tmp_path)

@@ -153,7 +153,7 @@ def test_without_counters_each_look_reads_the_whole_device(
     assert len(reads) == 2
 
 
-def test_a_long_read_tells_its_progress(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_read_reports_its_progress(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         lab.host, "first_data", lambda _, __, tell: [tell(n * MIB) for n in (1, 8, 9, 30)] and None
     )

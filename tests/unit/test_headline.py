@@ -72,7 +72,7 @@ def test_the_best_level_is_named_with_its_ratio_and_its_cost(comparison: Compari
     assert found["What it costs"] == "zlfs is worse in throughput in overwrite (0.700)."
 
 
-def test_higher_is_better_where_the_metric_says_so(comparison: Comparison) -> None:
+def test_the_metric_decides_whether_higher_is_better(comparison: Comparison) -> None:
     rows = [
         made("f2fs", 1.2, Verdict.BETTER, "overwrite.throughput"),
         made("zlfs", 0.8, Verdict.WORSE, "overwrite.throughput"),

@@ -43,7 +43,7 @@ def test_a_runner_that_reports_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "aborted"])
-def test_an_end_is_an_end_whatever_the_heartbeat_says(state: str) -> None:
+def test_an_end_is_an_end_with_any_heartbeat(state: str) -> None:
     ended = replace(RECORD, state=state)
     assert seen(ended, boot=OTHER, uptime=3.0) == Glance(True, "c: half")
 

@@ -191,7 +191,7 @@ def test_a_level_that_had_not_counted_begins_at_zero() -> None:
         (None, (4, 50, 40), None),
     ],
 )
-def test_the_zones_hold_what_the_level_says(
+def test_the_zones_hold_the_bytes_that_the_level_counts(
     counted: OwnCounts | None, allocated: tuple[int, ...] | None, state: ClosureState | None
 ) -> None:
     last = barrier(usage=usage(counted), allocated=allocated)

@@ -124,7 +124,7 @@ def test_foreign_output_is_refused(text: str) -> None:
         zonemodel.parse(text)
 
 
-def test_a_missing_program_says_how_to_build_it(
+def test_the_hint_for_a_missing_program_names_its_build(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("harness.tools.native._BUILT", tmp_path / "none")

@@ -250,7 +250,7 @@ def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
 
 
 def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:
-    planned = layout.plan(read(make(tells_allocated=False)), WANTED)
+    planned = layout.plan(read(make(reports_allocated=False)), WANTED)
     assert [one.zones for one in planned.create] == [None, 100, 804]
 
 

@@ -120,10 +120,10 @@ def test_every_flag_of_a_workload_has_a_reason(name: str) -> None:
     base = yaml.safe_load(own.read_text()).get("extends")
     files = [own, *([own.with_name(f"{base}.yml")] if base else [])]
     for flag in workload.flags:
-        assert any(_says_why(file.read_text().splitlines(), flag) for file in files), flag
+        assert any(_has_reason(file.read_text().splitlines(), flag) for file in files), flag
 
 
-def _says_why(lines: list[str], flag: str) -> bool:
+def _has_reason(lines: list[str], flag: str) -> bool:
     found = [i for i, line in enumerate(lines) if line.startswith(f"  {flag}:")]
     if not found:
         return False

@@ -92,7 +92,7 @@ def test_a_bundle_has_the_root_hash_and_verify_compares_it(
 
 @pytest.mark.needs("ssh-keygen")
 @pytest.mark.slow
-def test_verify_names_who_signed(
+def test_verify_names_the_signer(
     whole: Path, keys: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = bundled(whole, tmp_path / "b.tar.xz", "--sign", str(keys / "alice"))

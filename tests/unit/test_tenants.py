@@ -350,7 +350,7 @@ def test_a_device_of_its_own_is_counted_by_the_kernel(tmp_path: Path) -> None:
     assert victim.written is None  # no such column: not 0
 
 
-def test_tenants_in_one_file_system_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_tenants_in_one_file_system_are_not_separated(tmp_path: Path) -> None:
     run = retold(write_tenants(tmp_path / "c"), zones=[None, None])
     assert [(one.written, one.finishes, one.resets) for one in usage.uses(run)] == [(None,) * 3] * 2
     together = read(run)

@@ -46,7 +46,7 @@ class Folder {
 
 // Prints the counts of durable operations to stdout ten times a second. The reader can cut the
 // power after any line.
-[[noreturn]] void TellForever(const LoadShape& shape, const Progress* progress) {
+[[noreturn]] void PrintForever(const LoadShape& shape, const Progress* progress) {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::string line;
@@ -62,7 +62,7 @@ int Write(const Place& place, const LoadShape& shape, Progress* progress) {
   std::unique_ptr<ZonedDevice> device;
   rocksdb::Status status = OpenPlace(place, &device);
   if (status.ok()) {
-    std::thread([&] { TellForever(shape, progress); }).detach();
+    std::thread([&] { PrintForever(shape, progress); }).detach();
     status =
         RunLoad(std::move(device), place.aux, shape, kUntilKilled, Counting(progress), progress);
   }

@@ -163,7 +163,7 @@ TEST(Allocator, FinishesWhatAWriterLeavesNearlyFull) {
   }
 }
 
-TEST(Allocator, IgnoresLifetimesWhenTold) {
+TEST(Allocator, IgnoresLifetimesByPolicy) {
   Allocator allocator(Blank(40, 10, {.lifetimes = false}));
   const auto first = Write(&allocator, Data(1, 2, 1));
   allocator.Leave(1);

@@ -625,7 +625,7 @@ class FullDatabase : public DatabaseTest, public testing::WithParamInterface<Ful
   }
 };
 
-TEST_P(FullDatabase, SaysSoAndOpensAgain) {
+TEST_P(FullDatabase, ReportsNoSpaceAndOpensAgain) {
   memtable_ = GetParam().memtable;
   table_ = std::min<std::size_t>(memtable_, 64 << 10);
   slowdown_ = 1000;  // otherwise RocksDB stalls writers until a compaction has space

@@ -93,7 +93,7 @@ TEST_F(EmulatedDeviceTest, ShrunkenLimitsConcernNewZonesOnly) {
   EXPECT_EQ(device_->geometry().max_active, kMaxActive);
 }
 
-TEST_F(EmulatedDeviceTest, BrokenZonesSayWhatTheyAre) {
+TEST_F(EmulatedDeviceTest, BrokenZonesHaveTheirOwnErrors) {
   ASSERT_NO_FATAL_FAILURE(Make());
   for (std::uint32_t zone = 0; zone < kMaxActive; ++zone) {
     ASSERT_OK(WriteBlocks(*device_, zone, 0, 2));

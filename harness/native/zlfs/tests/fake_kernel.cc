@@ -172,7 +172,7 @@ void zbd_close(int fd) {
 int zbd_get_info(int fd, zbd_info* info) {
   FakeKernel* const kernel = Find(fd);
   if (kernel == nullptr) return zlfs::Real<decltype(zbd_get_info)>("zbd_get_info")(fd, info);
-  if (!kernel->tells_geometry) return -1;
+  if (!kernel->reports_geometry) return -1;
   const zlfs::Geometry& geometry = kernel->faults().geometry();
   *info = {};
   info->lblock_size = kernel->block_size;

@@ -51,7 +51,7 @@ TEST(Superblock, EveryByteCounts) {
   }
 }
 
-TEST(Superblock, SaysWhatIsWrong) {
+TEST(Superblock, RefusesANewerVersionAndAWrongMagic) {
   std::string block = EncodeSuperblock(Example());
   Superblock read;
   constexpr std::uint32_t kNewer = kFormatVersion + 1;

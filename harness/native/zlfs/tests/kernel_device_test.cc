@@ -57,9 +57,9 @@ TEST_F(KernelDeviceTest, RefusesWhatItCannotUse) {
   kernel_.block_size = 1024;
   EXPECT_ERROR(Open(), DeviceError::kBadSpec);
   kernel_.block_size = kBlock;
-  kernel_.tells_geometry = false;
+  kernel_.reports_geometry = false;
   EXPECT_ERROR(Open(), DeviceError::kIo);
-  kernel_.tells_geometry = true;
+  kernel_.reports_geometry = true;
   kernel_.missing_zones = 1;
   EXPECT_ERROR(Open(), DeviceError::kIo);
   kernel_.missing_zones = 0;
@@ -68,7 +68,7 @@ TEST_F(KernelDeviceTest, RefusesWhatItCannotUse) {
   EXPECT_OK(Open(Access::kReadOnly));
 }
 
-TEST_F(KernelDeviceTest, NamesWhatTheKernelSays) {
+TEST_F(KernelDeviceTest, NamesErrorsOfTheKernel) {
   ASSERT_OK(Open());
   ASSERT_OK(WriteBlocks(0, 0, 1));
   const AlignedBuffer buffer = AllocateAligned(kBlock);
