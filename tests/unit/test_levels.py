@@ -74,7 +74,7 @@ def test_f2fs_takes_the_smallest_slice_that_formats(host: Host, tmp_path: Path) 
 
 def test_f2fs_tries_no_slice_that_mkfs_called_too_small(host: Host, tmp_path: Path) -> None:
     host.smallest_f2fs = 40 * MIB
-    host.f2fs_has_ioctl = True
+    host.f2fs_prints_missing = True
     F2fs(Kernel(host.root)).up(context(host, tmp_path))
     assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
     assert host.programs().count("mkfs.f2fs") == 2  # 16 MiB, of which 24 are missing; 48 MiB

@@ -39,7 +39,7 @@ class FakeKernel {
   // Faults and observations of the fake system calls.
   bool exclusively_open = false;
   std::uint32_t block_size = 0;      // as the kernel reports it
-  bool reports_geometry = true;        // whether libzbd reports the geometry
+  bool reports_geometry = true;      // whether libzbd reports the geometry
   std::uint32_t missing_zones = 0;   // omitted at the end of each zone report
   int interruptions = 0;             // number of calls that fail with EINTR
   bool short_transfers = false;      // calls transfer half of the requested bytes
