@@ -1,4 +1,4 @@
-// Commands of NVMe drives as the model sees them: without payload.
+// NVMe commands of the model. They carry no data.
 
 #pragma once
 
@@ -25,7 +25,7 @@ enum class Operation : std::uint8_t {
 constexpr std::array<std::string_view, 10> kOperationNames = {
     "read", "write", "append", "flush", "report", "open", "close", "finish", "reset", "trim"};
 
-// Status code type and status code of NVMe.
+// NVMe status: the high byte is the status code type, the low byte the status code.
 enum class Status : std::uint16_t {
   kOk = 0,
   kOutOfRange = 0x0080,
@@ -39,8 +39,8 @@ enum class Status : std::uint16_t {
 
 struct Command {
   Operation operation;
-  bool conventional;   // the namespace
-  std::uint32_t zone;  // zoned namespace
+  bool conventional;   // goes to the conventional namespace
+  std::uint32_t zone;  // of the zoned namespace
   Bytes offset;        // from the start of the zone, or of the conventional namespace
   Bytes bytes;
 };

@@ -5,7 +5,7 @@
 namespace zonemodel {
 namespace {
 
-constexpr std::uint64_t kStream = 2;  // of random numbers
+constexpr std::uint64_t kStream = 2;  // of random numbers; the dies use another one
 
 }  // namespace
 
@@ -40,7 +40,8 @@ Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
 void Drive::PrepareConventional(bool random, std::uint32_t times, kvmix::Random* draw) {
   Ftl::Work work;
   const std::uint32_t pages = ftl_->pages();
-  // The buffer gives back what is in a unit once it is whole, so it must hold that much.
+  // When a unit becomes whole, its program releases all its bytes from the buffer. So the buffer
+  // must hold the bytes of the units that are not whole after the preparation.
   buffer_.Release(ftl_->PartialBytes());
   for (std::uint32_t round = 0; round < times; ++round) {
     for (std::uint32_t i = 0; i < pages; ++i) {
@@ -66,7 +67,7 @@ void Drive::Submit(Time arrival, std::uint32_t tag, const Command& command) {
     case Operation::kWrite:
     case Operation::kAppend:
       return Write(arrival, tag);
-    case Operation::kFlush:  // the buffer outlives a loss of power
+    case Operation::kFlush:  // the buffer survives a loss of power, so nothing is written
       return Done(arrival + front_.parameters().flush + front_.format(), tag);
     case Operation::kReport:
       return Done(arrival + front_.parameters().report + front_.format(), tag);
@@ -92,7 +93,7 @@ void Drive::Submit(Time arrival, std::uint32_t tag, const Command& command) {
   }
 }
 
-// A refused command passes the front end only.
+// A refused command takes the fixed latency of a write, and nothing else.
 void Drive::Fail(Time arrival, std::uint32_t tag, Status status) {
   under_way_[tag].result.status = status;
   Done(arrival + front_.parameters().write + front_.format(), tag);
@@ -105,7 +106,7 @@ void Drive::Part(Time time, std::uint32_t tag) {
   if (--way.parts == 0) Done(way.done, tag);
 }
 
-// A command takes time from the reset that the core runs.
+// A command delays the reset that the core runs, unless this reset is exclusive.
 void Drive::Interrupt(Time cost) {
   if (!core_queue_.empty() && !core_queue_.front().exclusive) core_end_ += cost;
 }
@@ -140,7 +141,7 @@ void Drive::ReadPage(std::uint32_t die, Time entered, Bytes bytes, std::uint32_t
   way.last_page = std::max(way.last_page, dies_.Read(die, entered, bytes, tag));
 }
 
-// Reads a page of flash at a time. What is in the buffer, or was never written, costs no read.
+// Reads one flash page at a time. Data that is in the buffer or was never written needs no read.
 void Drive::ReadZone(Time entered, std::uint32_t tag) {
   const Command& command = under_way_[tag].command;
   const Bytes page = parameters_.flash.page;
@@ -157,7 +158,7 @@ void Drive::ReadConventional(Time entered, std::uint32_t tag) {
   const Command& command = under_way_[tag].command;
   const Bytes page = ftl_->page_bytes();
   Ftl::Place last{};
-  Bytes bytes = 0;  // of the flash page `last`
+  Bytes bytes = 0;  // to read from the flash page `last`
   const auto read = [&] {
     if (bytes == 0) return;
     ReadPage(last.die, entered, bytes, tag);
@@ -208,7 +209,7 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
   Part(ready, tag);
 }
 
-// Data is in the write buffer: whole units go to the dies.
+// The data of a write is now in the write buffer. Sends whole units to the dies.
 void Drive::Accept(Time now, const UnderWay& way) {
   const Command& command = way.command;
   media_.host += command.bytes;
@@ -217,7 +218,7 @@ void Drive::Accept(Time now, const UnderWay& way) {
   if (zone.life == way.life && !zone.finished) {
     return AcceptZone(now, command.zone, command.bytes);
   }
-  // While it waited, its zone was reset, or finished: then the finish programs it.
+  // Its zone was reset or finished while the write waited. A finish programs its data.
   buffer_.Release(command.bytes);
   if (zone.life == way.life) zone.programmed += command.bytes;
 }
@@ -227,13 +228,14 @@ void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
   const Bytes unit = parameters_.flash.program_unit;
   zone.buffered += bytes;
   while (zone.part() >= unit) ProgramUnit(now, number, unit);
-  // Behind a padded unit, or at a capacity of no whole units, a zone ends with a shorter one.
+  // A zone ends with a shorter unit after a padded unit, and if its capacity is not a multiple of
+  // the unit.
   if (zone.part() > 0 && zone.buffered == parameters_.zones->capacity) {
     ProgramUnit(now, number, zone.part());
   }
 }
 
-// Programs the zone's next bytes. What they leave of a unit is padding.
+// Programs the zone's next bytes. Padding fills the rest of the unit.
 void Drive::ProgramUnit(Time now, std::uint32_t number, Bytes bytes) {
   Zone& zone = zones_->at(number);
   const Bytes unit = parameters_.flash.program_unit;
@@ -254,7 +256,7 @@ void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   const Bytes first = offset / page;
   const Bytes end = (offset + bytes + page - 1) / page;
   for (Bytes at = first; at < end; ++at) ftl_->Write(static_cast<std::uint32_t>(at), &work);
-  // A page that is written in part takes a whole page of the buffer.
+  // A partly written page takes a whole page of the buffer.
   buffer_.Force((end - first) * page - bytes);
   const Bytes unit = parameters_.flash.program_unit;
   const Bytes moved = work.moved * page;
@@ -290,8 +292,8 @@ void Drive::Close(Time arrival, std::uint32_t tag) {
   Done(arrival + parameters_.zones->close + front_.format(), tag);
 }
 
-// The rest of the zone is programmed without data from the host. Units that wait in the buffer for
-// the rest of their data go with it.
+// Programs the rest of the zone without data from the host. A partial unit that waits in the buffer
+// is programmed too.
 void Drive::Finish(Time arrival, std::uint32_t tag) {
   const ZoneParameters& parameters = *parameters_.zones;
   const std::uint32_t number = under_way_[tag].command.zone;
@@ -306,14 +308,15 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   const Bytes unit = parameters_.flash.program_unit;
   std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
   const Bytes first = zone.sent / unit;
-  const Bytes end = (parameters.capacity + unit - 1) / unit;  // of replays, no whole units
+  // In a replay, the capacity need not be a multiple of the unit.
+  const Bytes end = (parameters.capacity + unit - 1) / unit;
   media_.pad += (end - first) * unit - (zone.written - zone.sent);
   for (Bytes at = first; at < end; ++at) {
     ++programs[zones_->DieOf(number, at)];
     ++under_way_[tag].parts;
     ++waited_tasks_;
   }
-  // The first unit also holds what waits in the buffer.
+  // The first unit also holds the data that waits in the buffer.
   const std::uint32_t die = zones_->DieOf(number, first);
   --programs[die];
   AddTask(die, arrival, {Task::Kind::kFill, 1, number, zone.part(), 0, tag, zone.life});
@@ -349,7 +352,7 @@ void Drive::BeginReset(Time now) {
   events_->Add(core_end_, EventKind::kReset, 0, section.tag);
 }
 
-// The section of firmware of the first reset in the queue may have ended.
+// Ends the first reset in the queue, unless commands have delayed it.
 void Drive::EndReset(Time now, std::uint32_t tag) {
   if (core_end_ > now) return events_->Add(core_end_, EventKind::kReset, 0, tag);
   core_queue_.pop_front();
@@ -362,7 +365,7 @@ void Drive::EndReset(Time now, std::uint32_t tag) {
   Part(now + front_.format(), tag);
 }
 
-// Erases a block on each die of the zone; the command waits for them.
+// Erases a block on each die of the zone. The command waits for the erases.
 void Drive::EraseZone(Time now, std::uint32_t number, std::uint32_t tag) {
   Zone& zone = zones_->at(number);
   zone.stale = false;
@@ -406,7 +409,7 @@ Time Drive::EarliestDone() const {
 
 Time Drive::EarliestDone(std::uint32_t tag) const {
   Time own = kNever;
-  Time others = kNever;  // only they can continue a command without an event of its own
+  Time others = kNever;  // without an event of its own, only these continue the command
   events_->Each([&](const Event& event) {
     const bool is_own = event.kind() != EventKind::kDie && event.tag() == tag;
     Time& earliest = is_own ? own : others;
@@ -443,20 +446,20 @@ void Drive::AddTask(std::uint32_t die, Time now, const Task& task) {
   dies_.Add(die, now, task);
 }
 
-// Takes waiting writes into the buffer, as far as there is space.
+// Takes waiting writes into the buffer while there is space.
 void Drive::Admit(Time now) {
   Buffer::Waiter write{};
   for (;;) {
     MakeRoom(now);
-    // Where nothing will leave the buffer, a wait would not end.
+    // If nothing will leave the buffer, a wait would not end: admits the write without space.
     if (!buffer_.Admit(&write, leaving_ == 0)) return;
     Accept(now, under_way_[write.tag]);
     Part(std::max(write.ready, now), write.tag);
   }
 }
 
-// Parts of units, which wait for their zones' next data, may fill the buffer. As far as the first
-// waiting write needs their space, they are programmed with padding, the largest first.
+// Partial units wait for the next data of their zones, and may fill the buffer. Programs them with
+// padding, the largest first, until the first waiting write will have space.
 void Drive::MakeRoom(Time now) {
   while (zones_ && buffer_.Lacks() > leaving_) {
     const std::uint32_t number = zones_->LargestPart();

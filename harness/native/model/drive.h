@@ -1,5 +1,6 @@
-// A drive: front end, buffer, dies, zones, translation layer. It has no clock: commands come with
-// the time of their arrival, and its events lie in a queue that the caller empties in order.
+// A modelled drive: front end, write buffer, dies, zones and translation layer. It has no clock:
+// each command comes with its arrival time, and the caller takes the drive's events from a queue in
+// order.
 
 #pragma once
 
@@ -23,60 +24,62 @@ namespace zonemodel {
 struct Completion {
   Status status = Status::kOk;
   bool opened = false;  // the command opened an empty zone
-  Bytes offset = 0;     // append: where the data is
+  Bytes offset = 0;     // of an append: where its data was written
 };
 
-// Bytes that programs wrote, by origin.
+// Bytes of the medium by origin.
 struct Media {
   Bytes host = 0;  // accepted from the host
   Bytes programmed = 0;
-  Bytes pad = 0;             // by finishes
-  Bytes moved = 0;           // by garbage collection
-  std::uint64_t erases = 0;  // of blocks of one die
+  Bytes pad = 0;             // of programs without data: finishes and early programs
+  Bytes moved = 0;           // copied by garbage collection
+  std::uint64_t erases = 0;  // erased blocks; each lies on one die
 };
 
 class Drive {
  public:
   Drive(const Parameters& parameters, std::uint64_t seed, EventQueue* events);
 
-  // A command arrives. `tag` is free until its event kDone. Arrivals may lie a little in the
-  // future, and are taken in the order of the calls.
+  // Submits a command. `tag` names it until its event kDone; no other command under way may have
+  // this tag. Arrivals may lie a little in the future. Commands are processed in the order of the
+  // calls.
   void Submit(Time arrival, std::uint32_t tag, const Command& command);
-  // Takes an event of the queue that is not of the caller (kDone, kTimer).
+  // Handles an event of the queue, except kDone and kTimer, which are for the caller.
   void Handle(const Event& event);
-  // A time before which no command under way can be done, unless another one arrives. kNever
-  // without a command. A caller that sleeps until then can take all events between at once.
+  // Returns a lower bound: no command under way is done earlier, unless another command arrives.
+  // Returns kNever without a command. A caller can sleep until then and take all earlier events at
+  // once.
   [[nodiscard]] Time EarliestDone() const;
-  // The same for the command of this tag, which is under way.
+  // The same bound for one command, which must be under way.
   [[nodiscard]] Time EarliestDone(std::uint32_t tag) const;
   [[nodiscard]] const Completion& completion(std::uint32_t tag) const {
     return under_way_[tag].result;
   }
 
-  // Gives a zone a state without time, as before a job.
+  // Sets the state of a zone. This takes no time; it prepares a job.
   Status Prepare(std::uint32_t zone, ZoneState state, Bytes written, bool finished, bool stale);
-  // Writes each page of the conventional namespace once in order, or as many pages at random, this
-  // often, without time.
+  // Repeats `times` times: writes as many pages as the conventional namespace has, in order or at
+  // random. This takes no time.
   void PrepareConventional(bool random, std::uint32_t times, kvmix::Random* draw);
   [[nodiscard]] const Zones* zones() const { return zones_ ? &*zones_ : nullptr; }
   [[nodiscard]] const Ftl* ftl() const { return ftl_ ? &*ftl_ : nullptr; }
   [[nodiscard]] const Media& media() const { return media_; }
 
  private:
-  // A time before which no command can be done through this event.
+  // Returns a lower bound: this event ends no command earlier.
   [[nodiscard]] Time EarliestDone(const Event& event) const;
 
   struct UnderWay {
     Command command;
     Completion result;
-    std::uint32_t parts = 0;  // of the command that are not done
-    Bytes part = 0;           // a read's bytes in each part
-    Time done = 0;            // so far
-    Time last_page = 0;       // when the last die has a read's data
-    std::uint32_t life = 0;   // of a write's zone
+    std::uint32_t parts = 0;  // parts that are not done
+    Bytes part = 0;           // bytes of each part of a read
+    Time done = 0;            // latest end of its finished parts
+    Time last_page = 0;       // when the last die has the data of a read
+    std::uint32_t life = 0;   // of the zone of a write
   };
 
-  struct Section {  // of firmware: a reset
+  struct Section {  // a reset's section of firmware
     std::uint32_t tag;
     Time cost;
     bool exclusive;  // no command interrupts it
@@ -113,16 +116,16 @@ class Drive {
   kvmix::Random random_;
   Front front_;
   Buffer buffer_;
-  Bytes leaving_ = 0;  // the buffer, with the programs under way
+  Bytes leaving_ = 0;  // bytes that leave the buffer when tasks under way end
   Dies dies_;
   std::optional<Zones> zones_;
   std::optional<Ftl> ftl_;
   Media media_;
-  std::vector<std::uint8_t> in_program_;  // programs under way, by unit of ftl_
+  std::vector<std::uint8_t> in_program_;  // number of programs under way, by unit of ftl_
   std::vector<UnderWay> under_way_;       // by tag
   std::uint64_t waited_tasks_ = 0;        // fills and erases that a command waits for
-  std::deque<Section> core_queue_;        // the core that runs resets works on the first
-  Time core_end_ = 0;                     // of that one
+  std::deque<Section> core_queue_;        // resets; the core runs the first one
+  Time core_end_ = 0;                     // when the first reset ends
 };
 
 }  // namespace zonemodel

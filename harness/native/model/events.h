@@ -1,4 +1,4 @@
-// Events in virtual time. Events of one time come in the order in which they were added.
+// Events in virtual time. Events with equal times are taken in the order in which they were added.
 
 #pragma once
 
@@ -25,8 +25,8 @@ struct Event {
   [[nodiscard]] std::uint32_t tag() const { return packed & (kMostTags - 1); }
 };
 
-// A heap with four children for each node. Most events lead to one further event: taking the first
-// event leaves a hole at the root that the next event fills.
+// A heap in which each node has four children. Taking the first event leaves a hole at the root.
+// Most events add one further event, which then fills the hole.
 class EventQueue {
  public:
   void Add(Time time, EventKind kind, std::uint32_t die, std::uint32_t tag) {
@@ -53,13 +53,13 @@ class EventQueue {
     return heap_.empty();
   }
 
-  // The first event, without taking it; there must be one.
+  // Returns the first event without taking it. The queue must not be empty.
   const Event& first() {
     Close();
     return heap_.front();
   }
 
-  // Takes the first event; there must be one.
+  // Takes the first event. The queue must not be empty.
   Event Take() {
     Close();
     hole_ = true;
@@ -67,7 +67,7 @@ class EventQueue {
     return heap_.front();
   }
 
-  // Calls `visit` with each event, in no order.
+  // Calls `visit` with each event, in no particular order.
   template <class Visit>
   void Each(const Visit& visit) {
     Close();

@@ -10,7 +10,7 @@ bool IsCount(const Json& value) {
 }
 
 std::uint64_t ShareOf(const Json& number) {
-  if (!number.is_number()) throw BadInput("a share is no number", "shares are numbers in %");
+  if (!number.is_number()) throw BadInput("a share is not a number", "write the number in %");
   const double share = number.get<double>() * (static_cast<double>(kWhole) / 100);
   if (!(share >= 0) || share > 1e13) throw BadInput("a share is out of range", "0 or more %");
   return static_cast<std::uint64_t>(std::llround(share));
@@ -18,7 +18,7 @@ std::uint64_t ShareOf(const Json& number) {
 
 Fields::Fields(const Json& object, std::string where) : object_(&object), where_(std::move(where)) {
   if (!object.is_object()) {
-    throw BadInput(where_ + " is no group of fields", "see the tables of docs/model.md");
+    throw BadInput(where_ + " is not an object with fields", "see harness/native/model/README.md");
   }
 }
 
@@ -26,7 +26,8 @@ const Json& Fields::Get(const std::string& name) {
   read_.insert(name);
   const auto found = object_->find(name);
   if (found == object_->end()) {
-    throw BadInput(where_ + "." + name + " is missing", "add the field, see docs/model.md");
+    throw BadInput(where_ + "." + name + " is missing",
+                   "add the field, see harness/native/model/README.md");
   }
   if (!found->is_object() || !found->contains("value")) return *found;
   for (const auto& [field, value] : found->items()) {
@@ -42,7 +43,7 @@ namespace {
 template <typename Parse>
 auto Text(const Fields& fields, const std::string& name, const Json& value, Parse parse) {
   if (!value.is_string()) {
-    throw fields.Refuse(name, "has no unit", "write number and unit as text, as \"12us\"");
+    throw fields.Refuse(name, "has no unit", "write number and unit as text, for example \"12us\"");
   }
   try {
     return parse(value.get<std::string>());
@@ -64,7 +65,7 @@ std::uint64_t Fields::GetBandwidth(const std::string& name) {
 std::uint64_t Fields::GetCount(const std::string& name, std::uint64_t least, std::uint64_t most) {
   const Json& value = Get(name);
   if (!IsCount(value) || value.get<std::uint64_t>() < least || value.get<std::uint64_t>() > most) {
-    throw Refuse(name, "is no count in range",
+    throw Refuse(name, "is not a count in range",
                  "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return value.get<std::uint64_t>();
@@ -72,7 +73,7 @@ std::uint64_t Fields::GetCount(const std::string& name, std::uint64_t least, std
 
 std::string Fields::GetText(const std::string& name) {
   const Json& value = Get(name);
-  if (!value.is_string()) throw Refuse(name, "is no text", "write it in quotes");
+  if (!value.is_string()) throw Refuse(name, "is not text", "write it in quotes");
   return value.get<std::string>();
 }
 
@@ -99,7 +100,7 @@ std::uint64_t Fields::GetShare(const std::string& name, std::uint64_t most) {
 void Fields::Finish() const {
   for (const auto& [name, value] : object_->items()) {
     if (!read_.contains(name)) {
-      throw Refuse(name, "is no field", "check the spelling, see docs/model.md");
+      throw Refuse(name, "is no field", "check the spelling, see harness/native/model/README.md");
     }
   }
 }

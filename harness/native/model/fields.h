@@ -1,4 +1,4 @@
-// Reads the fields of a JSON object, with units. Each refusal names the field.
+// Reads the fields of a JSON object, with units. Each error names the field.
 
 #pragma once
 
@@ -14,15 +14,16 @@ namespace zonemodel {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t kWhole = 1'000'000'000;  // shares are whole numbers of 1 / kWhole
+constexpr std::uint64_t kWhole = 1'000'000'000;  // 100 %; shares are in units of 1 / kWhole
 
 class Fields {
  public:
-  // `where` names the object in messages, as "flash" or "client reader".
+  // `where` names the object in messages, for example "flash" or "client reader".
   Fields(const Json& object, std::string where);
 
   [[nodiscard]] bool Has(const std::string& name) const { return object_->contains(name); }
-  // The value of a required field. A value with an origin counts without the origin.
+  // Returns the value of a required field. If the value is an object with origin and source,
+  // returns its field `value`.
   const Json& Get(const std::string& name);
 
   Time GetTime(const std::string& name);
@@ -32,10 +33,10 @@ class Fields {
                          std::uint64_t most = std::uint64_t{1} << 32);
   std::string GetText(const std::string& name);
   bool GetBool(const std::string& name);
-  // A share in units of 1 / kWhole.
+  // Returns a share in units of 1 / kWhole.
   std::uint64_t GetShare(const std::string& name, std::uint64_t most = kWhole);
 
-  // The field's value, or `otherwise` where it is missing.
+  // These return the field's value, or `otherwise` if it is missing.
   Time GetTime(const std::string& name, Time otherwise) {
     return Has(name) ? GetTime(name) : otherwise;
   }
@@ -46,7 +47,7 @@ class Fields {
     return Has(name) ? GetBool(name) : otherwise;
   }
 
-  // Refuses fields that nothing has read.
+  // Throws BadInput if the object has a field that was not read.
   void Finish() const;
   [[nodiscard]] BadInput Refuse(const std::string& name, const std::string& why,
                                 const std::string& hint) const;
@@ -57,9 +58,9 @@ class Fields {
   std::set<std::string> read_;
 };
 
-// Whether a value is a whole number that is not negative.
+// Returns whether a value is a whole number that is not negative.
 bool IsCount(const Json& value);
-// A share in % as a JSON number, in units of 1 / kWhole.
+// Converts a percentage to units of 1 / kWhole.
 std::uint64_t ShareOf(const Json& number);
 
 }  // namespace zonemodel

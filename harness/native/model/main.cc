@@ -36,7 +36,7 @@ Json ReadFile(const std::string& name) {
     if (!file) throw BadInput("cannot read " + name, "check the name");
     json = Json::parse(file, nullptr, false);
   }
-  if (json.is_discarded()) throw BadInput(name + " is no JSON", "zonelab converts YAML");
+  if (json.is_discarded()) throw BadInput(name + " is not JSON", "zonelab converts YAML to JSON");
   return json;
 }
 
@@ -64,7 +64,9 @@ void AddInputs(CLI::App* command, Arguments* arguments) {
   command->add_option("--job", arguments->jobs, "JSON of a job or of an array of jobs; repeatable")
       ->required()
       ->take_all();
-  command->add_option("--set", arguments->set, "group.field=value: another value; repeatable")
+  command
+      ->add_option("--set", arguments->set,
+                   "replace a value of the model: group.field=value; repeatable")
       ->take_all();
 }
 
@@ -78,13 +80,13 @@ void AddCommands(CLI::App* app, Arguments* arguments) {
       "  zonemodel check --model m.json --job a.json");
   CLI::App* run = app->add_subcommand("run", "play jobs, each on a new drive; JSON on stdout");
   AddInputs(run, arguments);
-  run->add_option("--threads", arguments->threads, "jobs that are played at the same time")
+  run->add_option("--threads", arguments->threads, "number of jobs to play at the same time")
       ->check(CLI::Range(1U, 64U));
   run->callback([arguments] {
     const Json model = ReadModel(*arguments);
     std::puts(RunJobs(model, ReadJobs(arguments->jobs), arguments->threads).dump().c_str());
   });
-  CLI::App* check = app->add_subcommand("check", "read model and jobs, and play nothing");
+  CLI::App* check = app->add_subcommand("check", "check model and jobs, and play nothing");
   AddInputs(check, arguments);
   check->callback([arguments] { CheckJobs(ReadModel(*arguments), ReadJobs(arguments->jobs)); });
 }
@@ -93,8 +95,11 @@ void AddMedia(CLI::App* app, Arguments* arguments) {
   CLI::App* media = app->add_subcommand(
       "media", "play recorded writes on one conventional drive, without times; JSON on stdout");
   media->add_option("--model", arguments->model, "JSON of the model; - reads stdin")->required();
-  media->add_flag("--ignore-discards", arguments->ignore_discards, "discards change nothing");
-  media->add_option("--rounds", arguments->rounds, "random overwrites before the first file")
+  media->add_flag("--ignore-discards", arguments->ignore_discards,
+                  "play a drive that ignores discards");
+  media
+      ->add_option("--rounds", arguments->rounds,
+                   "rounds of random overwrites before the first file")
       ->check(CLI::Range(0U, 100U));
   media->add_option("files", arguments->writes, "files of recorded writes, in order")->required();
   media->callback([arguments] {

@@ -1,4 +1,5 @@
-// When a request of a slowed-down drive is on time. Verdicts on times need this (docs/methods.md).
+// Decides whether a request of a modelled drive was on time. Verdicts about times depend on it
+// (docs/methods.md).
 
 #pragma once
 
@@ -8,8 +9,8 @@
 
 namespace zonemodel {
 
-// Whether a request is at most 2 % of its latency, or 1 us of the model, late. `late` and `latency`
-// are on the machine's clock, where a second of the model takes `dilation` seconds.
+// Returns whether a request is late by at most 2 % of its latency or 1 us of the model. `late` and
+// `latency` are on the machine's clock, on which a second of the model takes `dilation` seconds.
 inline bool IsOnTime(Time late, Time latency, Time dilation) {
   constexpr Time kMicrosecond = 1000;
   constexpr Time kFiftieth = 50;

@@ -36,7 +36,7 @@ FlashParameters ReadFlash(const Json& json) {
     throw fields.Refuse("ways", "makes too many dies", "at most 4,095 in all");
   }
   if (flash.page <= 4096 || flash.program_unit == 0 || flash.program_unit % flash.page != 0) {
-    throw fields.Refuse("program_unit", "is no whole number of pages",
+    throw fields.Refuse("program_unit", "is not a whole number of pages",
                         "page is above 4KiB and divides program_unit");
   }
   if (flash.read_spread > flash.read_4k || flash.read_4k > flash.read_page) {
@@ -77,7 +77,7 @@ FrontParameters ReadFront(const Json& json) {
   };
   fields.Finish();
   if (front.logical_block != 512 && front.logical_block != 4096) {
-    throw fields.Refuse("logical_block", "is no block format", "512B or 4KiB");
+    throw fields.Refuse("logical_block", "is not a block format", "512B or 4KiB");
   }
   if (front.stage_long > front.stage_long_every * kWhole) {
     throw fields.Refuse("stage_long_pct", "leaves no time for other commands",
@@ -202,7 +202,7 @@ FtlParameters ReadFtl(const Json& json, const FlashParameters& flash) {
 }  // namespace
 
 Curve::Curve(const Json& pairs, const std::string& where) {
-  const BadInput bad(where + " is no list of shares and times",
+  const BadInput bad(where + " is not a list of shares and times",
                      "pairs [pct, time], ascending from 0 to 100");
   if (!pairs.is_array() || pairs.size() < 2) throw bad;
   for (const Json& pair : pairs) {
@@ -246,7 +246,7 @@ Parameters ReadParameters(const Json& json) {
   if (!parameters.zones && !parameters.ftl) {
     throw fields.Refuse("zones", "and ftl are missing", "a drive has one of them, or both");
   }
-  // Each open zone may hold a unit that is not whole yet; further data must still fit.
+  // Each active zone may hold a partial unit in the buffer. Further data must still fit.
   const std::uint64_t open = parameters.zones && parameters.zones->max_active != 0
                                  ? parameters.zones->max_active
                                  : std::uint64_t{2};

@@ -52,7 +52,7 @@ struct HostParameters {
   std::map<std::string, StackParameters> stacks;
 };
 
-// A time by share of a zone's capacity: straight lines between points.
+// A time that depends on the written share of a zone's capacity. It is linear between points.
 class Curve {
  public:
   struct Point {

@@ -13,7 +13,7 @@ namespace zonemodel {
 
 void Set(const std::string& assignment, Json* model) {
   const BadInput bad("'" + assignment + "' sets no field of the model",
-                     "write group.field=value, as flash.program=2.5ms");
+                     "write group.field=value, for example flash.program=2.5ms");
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) throw bad;
   std::string path = "/";

@@ -1,4 +1,4 @@
-// Reads models and jobs and plays the jobs, side by side in threads.
+// Plays jobs on a model, in parallel threads.
 
 #pragma once
 
@@ -9,12 +9,13 @@
 
 namespace zonemodel {
 
-// Sets the value of a field, as in "flash.program=2.5ms".
+// Sets the value of a field, for example "flash.program=2.5ms". Throws BadInput if it does not
+// exist.
 void Set(const std::string& assignment, Json* model);
 
-// Plays each job on a new drive. The result does not depend on `threads`.
+// Plays each job on its own new drive. The result does not depend on `threads`.
 Json RunJobs(const Json& model, const std::vector<Json>& jobs, unsigned threads);
-// Reads model and jobs as RunJobs does, and plays nothing.
+// Checks model and jobs as RunJobs does, but plays nothing.
 void CheckJobs(const Json& model, const std::vector<Json>& jobs);
 
 }  // namespace zonemodel

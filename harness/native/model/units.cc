@@ -22,7 +22,7 @@ constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// The decimal number at the start of `text`, times the factor of the unit behind it.
+// Returns the decimal number at the start of `text`, multiplied by the factor of its unit.
 std::uint64_t Parse(std::string_view text, std::span<const Unit> units, const char* hint) {
   const auto refuse = [&](const char* why) -> BadInput {
     return BadInput{"'" + std::string(text) + "' " + why, hint};
@@ -59,15 +59,15 @@ std::uint64_t Parse(std::string_view text, std::span<const Unit> units, const ch
 }  // namespace
 
 Time ParseTime(std::string_view text) {
-  return Parse(text, kTimes, "a time is a number with ns, us, ms or s, as 11.36us");
+  return Parse(text, kTimes, "a time is a number with ns, us, ms or s, for example 11.36us");
 }
 
 Bytes ParseBytes(std::string_view text) {
-  return Parse(text, kSizes, "a size is a number with B, KiB, MiB or GiB, as 4KiB");
+  return Parse(text, kSizes, "a size is a number with B, KiB, MiB or GiB, for example 4KiB");
 }
 
 std::uint64_t ParseBandwidth(std::string_view text) {
-  const char* const hint = "a bandwidth is a number with MiB/s or GiB/s, as 1155MiB/s";
+  const char* const hint = "a bandwidth is a number with MiB/s or GiB/s, for example 1155MiB/s";
   const std::uint64_t rate = Parse(text, kBandwidths, hint);
   if (rate == 0) throw BadInput("'" + std::string(text) + "' is no bandwidth", hint);
   return rate;
@@ -75,7 +75,7 @@ std::uint64_t ParseBandwidth(std::string_view text) {
 
 Rate ParseRate(std::string_view text) {
   constexpr std::array kRates = {Unit{"/s", 1}};
-  const char* const hint = "a rate is a number with MiB/s, GiB/s or /s, as 1000/s";
+  const char* const hint = "a rate is a number with MiB/s, GiB/s or /s, for example 1000/s";
   Rate rate;
   rate.commands = !text.ends_with("iB/s");
   rate.per_second = rate.commands ? Parse(text, kRates, hint) : ParseBandwidth(text);

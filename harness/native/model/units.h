@@ -1,5 +1,5 @@
-// Times, sizes and rates as text with units. The arithmetic is on integers, so that every machine
-// reads the same value.
+// Parses times, sizes and rates with units. The arithmetic is on integers, so that every machine
+// gets the same value.
 
 #pragma once
 
@@ -16,7 +16,7 @@ using Bytes = std::uint64_t;
 constexpr Time kNever = ~Time{0};
 constexpr Time kSecond = 1'000'000'000;
 
-// Input that cannot be used: a message of one line and a hint.
+// Reports invalid input with a message of one line and a hint.
 struct BadInput : std::runtime_error {
   BadInput(const std::string& message, std::string why)
       : std::runtime_error(message), hint(std::move(why)) {}
@@ -26,7 +26,7 @@ struct BadInput : std::runtime_error {
 Time ParseTime(std::string_view text);    // ns, us, ms, s
 Bytes ParseBytes(std::string_view text);  // B, KiB, MiB, GiB
 
-// Bytes or commands a second.
+// Bytes or commands per second.
 struct Rate {
   std::uint64_t per_second = 0;
   bool commands = false;
@@ -34,7 +34,7 @@ struct Rate {
 Rate ParseRate(std::string_view text);                // MiB/s, GiB/s, /s
 std::uint64_t ParseBandwidth(std::string_view text);  // MiB/s, GiB/s; at least 1 B/s
 
-// The time of `bytes` at `rate` bytes a second, rounded to the nearest nanosecond.
+// Returns the time of `bytes` at `rate` bytes per second, rounded to the nearest nanosecond.
 constexpr Time Duration(Bytes bytes, std::uint64_t rate) {
   return static_cast<Time>((static_cast<unsigned __int128>(bytes) * kSecond + rate / 2) / rate);
 }

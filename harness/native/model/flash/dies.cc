@@ -24,7 +24,7 @@ Time Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
   // Pages of three kinds take different times: fast, medium, slow.
   cost = cost + random_.Below(3) * flash_.read_spread - flash_.read_spread;
 
-  // The die is free when its data has left; a wait for the channel is not counted.
+  // The die is busy until its data has left. A wait for the channel is not counted.
   const Time hold = TransferTime(bytes);
 
   Time begin = std::max(arrival, die.reads_end);
@@ -80,7 +80,7 @@ void Dies::Begin(std::uint32_t number, Time now) {
   events_->Add(die.task_end, EventKind::kDie, number, 0);
 }
 
-// The end of a task that begins now.
+// Returns the end of a task that begins now.
 Time Dies::Cost(std::uint32_t number, Time now, const Task& task) {
   if (task.kind == Task::Kind::kErase) return now + flash_.erase;
   Time begin = now;

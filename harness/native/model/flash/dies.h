@@ -1,9 +1,9 @@
 // Dies on channels: reads, one-shot programs that reads may pause, and erases.
 //
-// A die works on one task (program or erase) or one read at a time. Jobs wait in the order of their
-// arrival. Reads go first: they wait for other reads, and pause the current task a bounded number
-// of times. The end of the last read that arrived is known at its arrival, which needs no event; a
-// task that is paused only moves its end.
+// A die works on one task (program or erase) or one read at a time. Tasks wait in the order of
+// their arrival. Reads go first: they wait for earlier reads, and pause the current task a bounded
+// number of times. The end of a read is known at its arrival, so it needs no event. A pause only
+// moves the end of the task.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct Task {
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
   enum class Kind : std::uint8_t { kProgram, kFill, kErase };
   Kind kind;
-  std::uint32_t count;          // as many in succession; other tasks of the die come between
+  std::uint32_t count;          // repetitions; other tasks of the die may run between them
   std::uint32_t owner;          // the zone, or the unit of the translation layer
   Bytes buffered;               // bytes that leave the write buffer at the end
   Time reads;                   // time to read what garbage collection moves
@@ -34,10 +34,10 @@ class Dies {
  public:
   Dies(const FlashParameters& flash, std::uint64_t seed, EventQueue* events);
 
-  // A read of `bytes` within a page arrives; `tag` is of the event at which the die has the data.
-  // Returns the time of this event.
+  // Takes a read of `bytes` within a page. Returns the time at which the die has the data, and adds
+  // an event with `tag` for it.
   Time Read(std::uint32_t die, Time arrival, Bytes bytes, std::uint32_t tag);
-  // Sends data that a read of `die` returned to the controller. Returns when it is there.
+  // Sends data that `die` has read to the controller. Returns the time of its arrival.
   Time Transfer(std::uint32_t die, Time now, Bytes bytes) {
     return Send(die, now, TransferTime(bytes));
   }
@@ -46,17 +46,17 @@ class Dies {
   }
 
   void Add(std::uint32_t die, Time now, const Task& task);
-  // An event of a die. Returns whether a task ended, and which; one of several that end in
-  // succession counts as a task.
+  // Handles an event of a die. Returns whether a task ended, and which. Each repetition of a task
+  // ends as a task of its own.
   bool Advance(std::uint32_t die, Time now, Task* ended);
 
  private:
   struct Die {
-    Time reads_end = 0;    // the die has finished all reads that arrived
-    Time pause_begin = 0;  // of the current task's last pause
+    Time reads_end = 0;    // when the die has finished all reads that arrived
+    Time pause_begin = 0;  // begin of the current task's last pause
     Time task_end = 0;     // 0: no current task
     std::uint32_t pauses = 0;
-    bool waits = false;      // an event will begin the next task
+    bool waits = false;      // an event will start the next task
     std::deque<Task> tasks;  // the first is the current one, if any
   };
 

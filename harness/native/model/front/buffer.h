@@ -1,5 +1,5 @@
 // The write buffer. A write completes when its data is in the buffer; programs empty it. Writes
-// that find it full wait in the order of their arrival.
+// that do not fit wait in the order of their arrival.
 
 #pragma once
 
@@ -14,13 +14,14 @@ class Buffer {
  public:
   struct Waiter {
     std::uint32_t tag;
-    Time ready;  // the earliest completion
+    Time ready;  // earliest time of its completion
     Bytes bytes;
   };
 
   explicit Buffer(Bytes size) : size_(size) {}
 
-  // Takes `bytes` if nothing waits and there is space; else the write waits.
+  // Takes the write and returns true if it fits and no other write waits. Otherwise the write
+  // waits.
   bool Enter(const Waiter& write) {
     if (!waiters_.empty() || !Fits(write.bytes)) {
       waiters_.push_back(write);
@@ -29,11 +30,11 @@ class Buffer {
     used_ += write.bytes;
     return true;
   }
-  // Data that must go in whatever the space, as of garbage collection.
+  // Adds data even without space, for example for garbage collection.
   void Force(Bytes bytes) { used_ += bytes; }
   void Release(Bytes bytes) { used_ -= bytes; }
 
-  // Takes the first waiting write out of the queue if there is space for it now, or with `force`.
+  // Takes the first waiting write out of the queue if it fits now. With `force` it need not fit.
   bool Admit(Waiter* write, bool force) {
     if (waiters_.empty() || (!force && !Fits(waiters_.front().bytes))) return false;
     *write = waiters_.front();
@@ -43,7 +44,7 @@ class Buffer {
   }
 
   [[nodiscard]] bool has_waiters() const { return !waiters_.empty(); }
-  // Bytes that must leave before the first waiting write fits.
+  // Returns the bytes that must leave before the first waiting write fits.
   [[nodiscard]] Bytes Lacks() const {
     if (waiters_.empty() || Fits(waiters_.front().bytes)) return 0;
     return used_ + waiters_.front().bytes - size_;

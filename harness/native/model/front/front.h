@@ -1,5 +1,5 @@
-// The controller's front end: the serial stage that caps commands a second, fixed latencies, the
-// link that carries data of reads to the host.
+// The controller's front end: the serial stage that limits the commands per second, the fixed
+// latencies, and the link that carries the data of reads to the host.
 
 #pragma once
 
@@ -14,8 +14,8 @@ class Front {
  public:
   explicit Front(const FrontParameters& front);
 
-  // A command arrives and takes its turn in the stage. Returns when it enters the stage. The stage
-  // stays occupied while the command goes on.
+  // Takes the next turn in the stage for an arriving command. Returns the time at which it enters
+  // the stage. The command itself does not wait until the stage is free again.
   Time EnterRead(Time arrival) { return Occupy(arrival, front_.stage_read); }
   Time EnterWrite(Time arrival, Bytes bytes, bool append) {
     Time cost = append ? front_.stage_append : front_.stage_write;
@@ -25,10 +25,10 @@ class Front {
                              kWhole);
     return Occupy(arrival, cost);
   }
-  // Nothing enters the stage before `end`.
+  // Lets no command enter the stage before `end`.
   void Block(Time end) { stage_ = std::max(stage_, end); }
 
-  // The latency of a write or an append, without any wait.
+  // Returns the latency of a write or an append, without waits.
   [[nodiscard]] Time WriteLatency(Bytes bytes, bool append) const {
     Time latency = (append ? front_.append : front_.write) + format_;
     if (bytes < front_.partial_below) latency += front_.partial;
@@ -39,8 +39,9 @@ class Front {
     return latency;
   }
 
-  // Data of a read leaves the controller from `ready` on. Returns when the host has it. The turn on
-  // the link is taken now, so that one late transfer does not keep others waiting.
+  // Sends the data of a read to the host; the controller has it at `ready`. Returns the time at
+  // which the host has it. The turn on the link is taken at `now`, so that a late transfer does not
+  // delay others.
   Time Leave(Time now, Time ready, Bytes bytes) {
     const Time cost = OnLink(bytes);
     const Time begin = std::max(link_, now);
@@ -48,7 +49,7 @@ class Front {
     return std::max(begin, ready) + cost;
   }
 
-  // The least time from the end of a read of flash until the host has its data.
+  // Returns the shortest time from the data's arrival in the controller to its arrival in the host.
   [[nodiscard]] Time ReadLatency(Bytes bytes) const {
     return front_.read + format_ + OnLink(bytes);
   }
@@ -67,9 +68,9 @@ class Front {
   }
 
   const FrontParameters front_;
-  std::uint64_t long_;  // shares of the mean time in the stage
+  std::uint64_t long_;  // times in the stage as shares of the mean: of long writes, of others
   std::uint64_t short_;
-  Time format_;  // added to each command for its block format
+  Time format_;  // time that the block format adds to each command
   Time stage_ = 0;
   Time link_ = 0;
   std::uint64_t writes_ = 0;

@@ -62,7 +62,7 @@ void Ftl::Invalidate(std::uint32_t page) {
 
 void Ftl::Append(std::uint32_t page, Stream* stream, bool moved, std::uint32_t reads, Work* work) {
   if (stream->block == kNone) {
-    // A reserve of three superblocks is enough for both streams while a victim is collected.
+    // With a reserve of three superblocks, both streams have space while a victim is collected.
     if (free_.empty()) throw std::logic_error("no superblock is free");
     stream->block = free_.front();
     stream->next = 0;
@@ -91,12 +91,14 @@ void Ftl::Append(std::uint32_t page, Stream* stream, bool moved, std::uint32_t r
 
 void Ftl::CollectFor(Work* work) {
   if (victim_ == kNone && (free_.size() >= parameters_.reserve || !ChooseVictim())) return;
-  // The victim's invalid pages take as many pages of the host; meanwhile all its pages are scanned.
+  // While the host writes as many pages as the victim has invalid ones, all pages of the victim are
+  // scanned.
   owed_ += block_pages_;
   while (owed_ >= gain_ && victim_ != kNone) {
     owed_ -= gain_;
     Scan(work);
-    // A victim without invalid pages (FIFO) frees nothing: the next one is due at once.
+    // With FIFO a victim may have no invalid pages. It frees nothing, so the next victim follows at
+    // once.
     if (victim_ == kNone && gain_ == 0 && ChooseVictim()) owed_ = block_pages_;
   }
 }

@@ -1,9 +1,9 @@
-// A page-mapped translation layer with garbage collection. No times: it returns the program units
-// and the erases that writes cause.
+// A page-mapped translation layer with garbage collection. It has no times: it returns the program
+// units and the erases that writes cause.
 //
 // A superblock has one block of each die. Data goes to an open superblock, unit by unit across the
-// dies. Once few superblocks are free, each page of the host pays for a part of the victim's
-// collection, so that the victim is empty when its space is needed.
+// dies. When few superblocks are free, each page that the host writes collects a part of the
+// victim. So the victim is empty when its space is needed.
 
 #pragma once
 
@@ -21,8 +21,8 @@ class Ftl {
   struct Unit {
     std::uint32_t number;
     std::uint32_t die;
-    std::uint32_t moved;  // pages by garbage collection
-    std::uint32_t reads;  // of flash pages, for what is moved
+    std::uint32_t moved;  // pages that garbage collection moved
+    std::uint32_t reads;  // flash pages that were read for these pages
   };
   struct Work {
     std::vector<Unit> units;
@@ -32,7 +32,7 @@ class Ftl {
 
   Ftl(const FtlParameters& parameters, const FlashParameters& flash);
 
-  // The host writes a page. Adds the work for the dies to `work`.
+  // Writes a page of the host. Adds the work for the dies to `work`.
   void Write(std::uint32_t page, Work* work);
   void Trim(std::uint32_t page);
   struct Place {
@@ -40,7 +40,8 @@ class Ftl {
     std::uint32_t die;
     std::uint32_t flash_page;
   };
-  // Returns whether a whole unit holds the page, and where. The rest is in the buffer.
+  // Returns whether a whole unit holds the page, and its place. Returns false for pages that were
+  // never written or are still in the write buffer.
   bool Find(std::uint32_t page, Place* place) const;
 
   [[nodiscard]] std::uint32_t pages() const { return static_cast<std::uint32_t>(map_.size()); }
@@ -53,7 +54,7 @@ class Ftl {
   [[nodiscard]] std::uint32_t erases(std::uint32_t superblock) const {
     return blocks_[superblock].erases;
   }
-  // Of the units that are not whole: they are in the write buffer.
+  // Returns the bytes of units that are not whole. They are in the write buffer.
   [[nodiscard]] Bytes PartialBytes() const {
     return (host_.next % unit_pages_ + moved_.next % unit_pages_) * page_bytes_;
   }
@@ -67,18 +68,18 @@ class Ftl {
   struct Superblock {
     std::uint32_t valid = 0;
     std::uint32_t erases = 0;
-    std::uint64_t closed = 0;  // order of closing, 0: free, open or being collected
+    std::uint64_t closed = 0;  // number in the order of closing; 0: free, open or being collected
   };
   struct Stream {
     std::uint32_t block = kNone;  // the open superblock
-    std::uint32_t next = 0;       // page in it
-    std::uint32_t moved = 0;      // pages of the current unit
-    std::uint32_t reads = 0;
+    std::uint32_t next = 0;       // next page in it
+    std::uint32_t moved = 0;      // moved pages of the current unit
+    std::uint32_t reads = 0;      // flash pages that were read for them
   };
 
   void Append(std::uint32_t page, Stream* stream, bool moved, std::uint32_t reads, Work* work);
   void Invalidate(std::uint32_t page);
-  void CollectFor(Work* work);  // a page of the host
+  void CollectFor(Work* work);  // the share of one page of the host
   void Scan(Work* work);        // one page of the victim
   bool ChooseVictim();
   [[nodiscard]] std::uint32_t DieOf(std::uint32_t physical) const {
@@ -90,7 +91,7 @@ class Ftl {
   const std::uint32_t dies_;
   const std::uint32_t unit_pages_;
   const std::uint32_t block_pages_;
-  const std::uint32_t read_pages_;      // that one read of flash returns
+  const std::uint32_t read_pages_;      // pages that one read of flash returns
   std::vector<std::uint32_t> map_;      // logical to physical page
   std::vector<std::uint32_t> reverse_;  // physical to logical page
   std::vector<Superblock> blocks_;
@@ -100,9 +101,9 @@ class Ftl {
   Stream host_;
   Stream moved_;
   std::uint32_t victim_ = kNone;
-  std::uint32_t cursor_ = 0;         // page of the victim that is next
+  std::uint32_t cursor_ = 0;         // next page of the victim
   std::uint32_t last_read_ = kNone;  // flash page that was read last
-  std::uint64_t owed_ = 0;           // scanned pages owed, times the victim's invalid pages
+  std::uint64_t owed_ = 0;           // pages that are still to be scanned, times gain_
   std::uint32_t gain_ = 1;           // invalid pages of the victim when it was chosen
 };
 

@@ -91,7 +91,7 @@ bool Client::NextOfSequence(Command* command) {
     if (step_ == job_.sequence.size()) {
       step_ = 0;
       if (++cursor_ == zone_count()) {
-        // A pass without a command takes no time, so the next ones would not end.
+        // A pass without a command takes no time, so passes would follow without end.
         if (!job_.repeat || sent_ == pass_begin_) return false;
         pass_begin_ = sent_;
         cursor_ = 0;
@@ -106,14 +106,13 @@ bool Client::NextOfSequence(Command* command) {
     Bytes bytes = writes || step.operation == Operation::kRead ? job_.size : 0;
     bool more = times_ < step.times;
     if (step.up_to != 0) {
-      // A zone that did not grow refused the step's last command, and would refuse the next.
+      // If the zone did not grow, it refused the step's last command and would refuse the next one.
       more = written + block_ <= step.up_to && (times_ == 0 || written > step_written_);
       if (more) bytes = std::min(bytes, (step.up_to - written) / block_ * block_);
     }
     if (!more) {
       ++step_;
       times_ = 0;
-      // A pass of one step would begin again with times_ == 0 at the next zone.
       continue;
     }
     ++times_;
@@ -136,7 +135,7 @@ bool Client::NextWrite(std::uint32_t slot, Command* command) {
       command->bytes = std::min(job_.size, left);
       return true;
     }
-    // The offsets of queued writes are those of this zone: the lane cannot leave it.
+    // Queued writes have offsets in this zone, so the lane cannot leave it.
     if (lane.queued > 0) {
       throw BadInput("client '" + job_.name + "': its merged writes reach the end of zone " +
                          std::to_string(command->zone),

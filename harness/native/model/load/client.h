@@ -1,4 +1,5 @@
-// One client of a job: which commands it sends, and where to. Times are the simulation's.
+// One client of a job. It chooses commands and their addresses; the simulation decides when they
+// are sent.
 
 #pragma once
 
@@ -15,18 +16,18 @@ class Client {
  public:
   Client(const ClientJob& job, const Parameters& parameters, Drive* drive);
 
-  // The next command of a slot. Returns false when the client has no more.
+  // Sets the next command of a slot. Returns false when the client has no more commands.
   bool Next(std::uint32_t slot, Command* command);
 
-  // The zones that are written side by side. Writes that wait in the host for their turn count as
+  // One of the zones that are written at the same time. Writes that wait in the host count as
   // queued.
   struct Lane {
-    std::uint32_t zone;  // index in the job's range
+    std::uint32_t zone;  // index in the client's zones
     Bytes queued = 0;
   };
   Lane& LaneOf(std::uint32_t slot) { return lanes_[slot % lanes_.size()]; }
 
-  // When the n-th command is due, for a client with a rate.
+  // Returns when the n-th command is due, for a client with a rate.
   [[nodiscard]] Time Due(std::uint64_t number) const;
   [[nodiscard]] const ClientJob& job() const { return job_; }
 
@@ -47,15 +48,15 @@ class Client {
   kvmix::Random random_;
   std::vector<std::pair<std::uint64_t, Operation>> choice_;  // cumulative weights
   std::vector<Lane> lanes_;
-  std::uint64_t addresses_ = 0;  // of commands side by side in the client's range
-  std::uint64_t hot_ = 0;        // of those, hot
-  Bytes per_zone_ = 0;           // addresses of a zone
-  std::uint64_t address_ = 0;    // next of a sequential run
+  std::uint64_t addresses_ = 0;  // commands that fit into the client's range
+  std::uint64_t hot_ = 0;        // of those, the hot ones
+  Bytes per_zone_ = 0;           // addresses in a zone
+  std::uint64_t address_ = 0;    // next one of a sequential run
   std::uint64_t run_left_ = 0;
-  std::uint32_t cursor_ = 0;      // zone of the next command to a whole zone
-  std::size_t step_ = 0;          // of the sequence
-  std::uint32_t times_ = 0;       // that the step was played
-  Bytes step_written_ = 0;        // of the zone before the step's last command
+  std::uint32_t cursor_ = 0;      // zone of the next zone command, or of the sequence
+  std::size_t step_ = 0;          // index in the sequence
+  std::uint32_t times_ = 0;       // how often the step was played
+  Bytes step_written_ = 0;        // bytes in the zone before the step's last command
   std::uint64_t pass_begin_ = 0;  // commands sent before this pass of the sequence
   std::uint64_t sent_ = 0;
   Bytes sent_bytes_ = 0;

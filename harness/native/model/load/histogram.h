@@ -1,4 +1,4 @@
-// Latencies in buckets that are at most 1/128 (0.8 %) of their values wide.
+// Counts latencies in buckets that are at most 1/128 (0.8 %) of their values wide.
 
 #pragma once
 
@@ -28,8 +28,8 @@ class Histogram {
   [[nodiscard]] Time min() const { return min_; }
   [[nodiscard]] Time max() const { return max_; }
 
-  // The upper end of the bucket (at most the largest value) below which `below` of `of` values lie;
-  // nothing where less than one value lies above.
+  // Returns the value below which the share `below` / `of` of all values lies: the upper end of its
+  // bucket, but at most the largest value. Returns nullopt if less than one value lies above it.
   [[nodiscard]] std::optional<Time> Quantile(std::uint64_t below, std::uint64_t of) const {
     if (count_ * (of - below) < of) return std::nullopt;
     const std::uint64_t rank = (count_ * below + of - 1) / of;  // from 1

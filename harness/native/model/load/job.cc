@@ -9,7 +9,7 @@ namespace zonemodel {
 namespace {
 
 constexpr std::uint32_t kMostDepth = 1U << 14;
-constexpr Bytes kLargest = 16 << 20;  // command
+constexpr Bytes kLargest = 16 << 20;  // bytes of a command
 
 Operation OperationOf(const std::string& name, const Fields& fields, const std::string& field) {
   for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
@@ -23,7 +23,7 @@ ZoneRange ReadRange(Fields* fields, const ZoneParameters& zones) {
   const Json& value = fields->Get("zones");
   if (!value.is_array() || value.size() != 2 || !IsCount(value[0]) || !IsCount(value[1]) ||
       value[0] >= value[1]) {
-    throw fields->Refuse("zones", "is no range", "[first, end], end is not part of it");
+    throw fields->Refuse("zones", "is not a range", "[first, end]; end is not part of it");
   }
   if (value[1].get<std::uint64_t>() > zones.count) {
     throw fields->Refuse("zones", "is beyond the drive",
@@ -32,7 +32,7 @@ ZoneRange ReadRange(Fields* fields, const ZoneParameters& zones) {
   return {.first = value[0].get<std::uint32_t>(), .end = value[1].get<std::uint32_t>()};
 }
 
-// fill_pct or written, state and used.
+// Reads the fields fill_pct or written, state and used.
 Fill ReadFill(Fields* fields, const ZoneParameters& zones, Bytes block) {
   Fill fill;
   if (fields->Has("written")) {
@@ -110,7 +110,7 @@ Step ReadStep(const Json& json, const std::string& client, const ZoneParameters&
                                     fields.GetShare("to_pct") / kWhole);
   }
   if (step.operation == Operation::kTrim) {
-    throw fields.Refuse("command", "is of conventional namespaces", "use mix");
+    throw fields.Refuse("command", "is only for conventional namespaces", "use mix");
   }
   fields.Finish();
   return step;
@@ -119,18 +119,19 @@ Step ReadStep(const Json& json, const std::string& client, const ZoneParameters&
 void ReadMix(Fields* fields, ClientJob* client) {
   const Json& mix = fields->Get("mix");
   if (!mix.is_object() || mix.empty()) {
-    throw fields->Refuse("mix", "has no weights", R"(as {"read": 70, "write": 30})");
+    throw fields->Refuse("mix", "has no weights", R"(for example {"read": 70, "write": 30})");
   }
   for (const auto& [name, weight] : mix.items()) {
     if (!IsCount(weight) || weight.get<std::uint64_t>() > 1'000'000) {
-      throw fields->Refuse("mix", "has a weight that is no count", "whole numbers up to 1,000,000");
+      throw fields->Refuse("mix", "has a weight that is not a count",
+                           "whole numbers up to 1,000,000");
     }
     const Operation operation = OperationOf(name, *fields, "mix");
     const bool zoned_only = operation >= Operation::kOpen && operation <= Operation::kReset;
     if (client->conventional ? zoned_only || operation == Operation::kAppend
                              : operation == Operation::kTrim) {
       throw fields->Refuse("mix", "has a command of the other namespace: " + name,
-                           "zones know no trim, conventional namespaces no zone commands");
+                           "zones have no trim, conventional namespaces no zone commands");
     }
     client->mix.at(static_cast<std::size_t>(operation)) = weight.get<std::uint32_t>();
   }
@@ -157,7 +158,7 @@ void ReadPlace(Fields* fields, const Parameters& parameters, ClientJob* client) 
   if (!fields->Has("range")) return;
   const Json& range = fields->Get("range");
   if (!range.is_array() || range.size() != 2 || !range[0].is_string() || !range[1].is_string()) {
-    throw fields->Refuse("range", "is no range", R"(as ["0B", "4GiB"])");
+    throw fields->Refuse("range", "is not a range", R"(for example ["0B", "4GiB"])");
   }
   client->range_begin = ParseBytes(range[0].get<std::string>());
   client->range_end = ParseBytes(range[1].get<std::string>());
@@ -250,7 +251,7 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
     if (what == "next") client.at_full = AtFull::kNext;
   }
   if (fields.Has("refill")) {
-    if (client.conventional) throw fields.Refuse("refill", "is of zones", "remove it");
+    if (client.conventional) throw fields.Refuse("refill", "is only for zones", "remove it");
     Fields refill(fields.Get("refill"), client.name + ".refill");
     client.refill = ReadFill(&refill, *parameters.zones, parameters.front.logical_block);
     refill.Finish();
@@ -308,7 +309,7 @@ Job ReadJob(const Json& json, const Parameters& parameters) {
     }
   }
   if (job.clients.empty() || slots >= kMostTags) {
-    throw fields.Refuse("clients", "are none, or too many",
+    throw fields.Refuse("clients", "are missing, or too many",
                         "the sum of their depths is 1 to 65,535");
   }
   fields.Finish();

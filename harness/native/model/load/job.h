@@ -1,4 +1,4 @@
-// A job of the user: clients and what they send. README.md describes each field.
+// A job: its clients and the commands that they send. README.md describes each field.
 
 #pragma once
 
@@ -18,7 +18,7 @@ struct ZoneRange {
   std::uint32_t end = 0;
 };
 
-// A state that a zone gets without time.
+// A state to which a zone is set. This takes no time.
 struct Fill {
   ZoneState state = ZoneState::kEmpty;
   Bytes written = 0;
@@ -27,16 +27,16 @@ struct Fill {
 };
 
 struct Preparation {
-  ZoneRange zones;  // empty: of the conventional namespace
+  ZoneRange zones;  // empty: the conventional namespace
   Fill fill;
-  bool random = false;  // conventional: overwrite uniformly
+  bool random = false;  // conventional: write at random, not in order
   std::uint32_t times = 1;
 };
 
 struct Step {
   Operation operation;
   std::uint32_t times = 1;
-  Bytes up_to = 0;  // writes: repeat until the zone holds this, 0: `times`
+  Bytes up_to = 0;  // repeat until the zone holds these bytes; 0: repeat `times` times
 };
 
 enum class AtFull : std::uint8_t { kReset, kResetCommand, kNext };
@@ -45,7 +45,7 @@ struct ClientJob {
   std::string name;
   bool conventional = false;
   StackParameters stack;
-  std::array<std::uint32_t, kOperationNames.size()> mix{};  // weights; all 0: a sequence
+  std::array<std::uint32_t, kOperationNames.size()> mix{};  // weights; all 0 for a sequence
   std::vector<Step> sequence;
   bool repeat = false;
   Bytes size = 4096;
@@ -60,7 +60,7 @@ struct ClientJob {
   std::uint64_t hot_range = 0, hot_commands = 0;  // shares of kWhole
   std::optional<Rate> rate;
   Time start = 0, end = kNever;
-  std::uint64_t commands = 0, bytes = 0;  // limits, 0: none
+  std::uint64_t commands = 0, bytes = 0;  // limits; 0: none
   std::uint64_t seed = 0;
 
   [[nodiscard]] bool Sends(Operation operation) const;
@@ -76,7 +76,7 @@ struct Job {
   bool zone_report = false;
 };
 
-// Refuses what the drive cannot do, as a zone beyond its end.
+// Throws BadInput for a job that the drive cannot play, for example with a zone beyond its end.
 Job ReadJob(const Json& json, const Parameters& parameters);
 
 }  // namespace zonemodel

@@ -60,7 +60,7 @@ Json Simulation::Run() {
   return Report(now);
 }
 
-// The client sends its next command now; `begin` of the slot may be earlier.
+// Sends the client's next command at `now`. The slot's `begin` may be earlier.
 void Simulation::Issue(std::uint32_t tag, Time now) {
   Slot& slot = slots_[tag];
   Running& running = clients_[slot.client];
@@ -91,7 +91,8 @@ void Simulation::Dispatch(std::uint32_t tag, Time now) {
   drive_.Submit(arrival, tag, command);
 }
 
-// Sends the writes that wait in a lane as one request, as far as they lie side by side and fit.
+// Sends writes that wait in a lane as one request, if they are adjacent and within the stack's
+// limit.
 void Simulation::Release(Running* running, std::uint32_t lane, Time now) {
   Held& held = running->held[lane];
   held.busy = !held.waiting.empty();

@@ -24,12 +24,12 @@ class Simulation {
  private:
   static constexpr std::uint32_t kNoTag = ~std::uint32_t{0};
 
-  // A place for a command under way, named by its tag.
+  // A place for one command under way. Its index is the command's tag.
   struct Slot {
     std::uint32_t client = 0;
-    std::uint32_t number = 0;     // in the client
-    Time begin = 0;               // submission, or the time at which it was due
-    std::uint32_t next = kNoTag;  // merged with this one: the next write of the chain
+    std::uint32_t number = 0;     // index in the client
+    Time begin = 0;               // time of its submission or, with a rate, when it was due
+    std::uint32_t next = kNoTag;  // next write of those that are merged with this one
     Command command{};
   };
   // Writes of one lane that a stack holds back while another is under way.
@@ -41,9 +41,9 @@ class Simulation {
     Client client;
     Statistics statistics;
     std::vector<Held> held;  // by lane, for stacks that merge
-    std::uint64_t due = 0;   // commands that were given a time
+    std::uint64_t due = 0;   // commands with a due time so far
     Time thread = 0;         // the client's thread is free from this time
-    Time stop = kNever;      // the client had no more commands
+    Time stop = kNever;      // when the client had no more commands
   };
 
   void Prepare();
@@ -63,7 +63,7 @@ class Simulation {
   Drive drive_;
   std::vector<Running> clients_;
   std::vector<Slot> slots_;
-  std::uint64_t under_way_ = 0;  // commands and timers
+  std::uint64_t under_way_ = 0;  // slots whose clients have not ended
   std::uint64_t commands_ = 0;
   std::uint64_t opens_ = 0, resets_ = 0, finishes_ = 0;
 };

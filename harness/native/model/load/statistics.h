@@ -1,4 +1,4 @@
-// What a client's commands did: by kind, counts, latencies and refusals.
+// Counts, latencies and errors of a client's commands, by kind.
 
 #pragma once
 
@@ -13,9 +13,9 @@ namespace zonemodel {
 
 class Statistics {
  public:
-  // A command that completed at `now`.
+  // Records a command that completed at `now`.
   void Record(const Command& command, Status status, bool opened, Time latency, Time now);
-  // Commands that took effect in `window` nanoseconds, by kind.
+  // Returns the result by kind. Rates are over `window` nanoseconds.
   [[nodiscard]] Json Report(Time window) const;
   [[nodiscard]] Time last() const { return last_; }
 

@@ -17,7 +17,7 @@ constexpr const char* kMagic = "zonelab-writes-1";
 enum Kind : std::uint32_t { kWrite = 0, kDiscard = 1, kZeroes = 2, kMark = 3 };
 
 BadInput Damaged(const std::string& name, const std::string& why) {
-  return {name + " " + why, "it must be a whole file of recorded writes"};
+  return {name + " " + why, "name a complete file of recorded writes"};
 }
 
 const FtlParameters& Conventional(const Parameters& parameters) {
@@ -83,7 +83,7 @@ Json MediaPlayer::Play(std::istream* file, const std::string& name) {
 
 void MediaPlayer::Take(const Record& record, const std::string& name) {
   const Bytes bytes = record.sectors * kSector;
-  // In sectors: a damaged record may have a number whose bytes exceed 64 bits.
+  // Compares sectors: in bytes, the number of a damaged record may exceed 64 bits.
   if (record.sector > capacity_ / kSector || bytes > capacity_ - record.sector * kSector) {
     throw Damaged(name, "has a command behind the end of the drive");
   }
@@ -104,7 +104,7 @@ void MediaPlayer::Take(const Record& record, const std::string& name) {
   }
 }
 
-// A page that is written in part is programmed whole.
+// A partly written page is programmed as a whole.
 void MediaPlayer::Write(Bytes begin, Bytes end) {
   const Bytes page = ftl_.page_bytes();
   for (Bytes at = begin / page; at * page < end; ++at) {
@@ -116,7 +116,7 @@ void MediaPlayer::Write(Bytes begin, Bytes end) {
   work_ = {};
 }
 
-// A page that is trimmed in part stays.
+// A partly trimmed page stays mapped.
 void MediaPlayer::Trim(Bytes begin, Bytes end) {
   const Bytes page = ftl_.page_bytes();
   for (Bytes at = (begin + page - 1) / page; at < end / page; ++at) {

@@ -1,11 +1,11 @@
-// Plays recorded commands of conventional devices through the translation layer, without times:
-// what the medium of such a drive would have been written. The drive's state goes on from file to
-// file.
+// Plays recorded commands of conventional devices on the translation layer, without times. The
+// result is the bytes that would have been written to the medium of such a drive. Each file
+// continues with the state after the previous one.
 //
 // A file is a line "zonelab-writes-1", a line of JSON with the names of its marks ({"marks": […]}),
 // and records of 24 bytes, little-endian: time in us (u64), first sector of 512 B (u64), sectors
 // (u32), kind (u32). Kinds: 0 write, 1 discard, 2 write zeroes, 3 mark. A mark has its number in
-// place of the sector.
+// the field of the sector.
 
 #pragma once
 
@@ -20,7 +20,8 @@ namespace zonemodel {
 
 class MediaPlayer {
  public:
-  // Preconditions the drive: every block once in order, then `rounds` times as many at random.
+  // Preconditions the drive: writes every block once in order, then `rounds` times as many at
+  // random.
   MediaPlayer(const Parameters& parameters, bool ignore_discards, std::uint32_t rounds);
 
   // Plays a file. Returns its intervals, each up to a mark: {"mark", "written", "zeroed",

@@ -46,7 +46,7 @@ TEST(Drive, SerialStageCapsCommandsASecond) {
   EXPECT_NEAR(reads["per_second"].get<double>(), 500'000, 2000);  // 2 us each
 }
 
-TEST(Drive, BandwidthOfWritesIsThatOfPrograms) {
+TEST(Drive, ProgramsLimitTheBandwidthOfWrites) {
   const Json written = PlayOne(SmallDrive(),
                                OneClient(Commands({{"write", 1}}, {{"size", "64KiB"}}),
                                          {{"duration", "2s"}, {"warmup", "1s"}}),
@@ -66,14 +66,14 @@ TEST(Drive, ReadTakesDieChannelAndLink) {
   EXPECT_EQ(page["mean_ns"], 62 * kUs + 15'625 + 5 * kUs + 3906);
 }
 
-TEST(Drive, WhatIsNotOnFlashNeedsNoDie) {
+TEST(Drive, AReadOfUnwrittenDataNeedsNoDie) {
   const Json read =
       PlayOne(SmallDrive(), OneClient(Commands({{"read", 1}}, {{"commands", 10}})), "read");
   EXPECT_EQ(read["mean_ns"], 5 * kUs + 977);
 }
 
 // A unit is in the buffer until its program ends, in both namespaces.
-TEST(Drive, WhatIsStillInTheBufferNeedsNoDie) {
+TEST(Drive, AReadFromTheBufferNeedsNoDie) {
   for (const char* where : {"zoned", "conventional"}) {
     const auto reads = [&](const char* start) {
       Json writer = {{"name", "w"}, {"mix", {{"write", 1}}}, {"size", "64KiB"}, {"commands", 1}};
@@ -90,7 +90,7 @@ TEST(Drive, WhatIsStillInTheBufferNeedsNoDie) {
 }
 
 TEST(Drive, ReadsPauseAProgramABoundedNumberOfTimes) {
-  // One die has all: reads of a full zone, beside programs of another zone.
+  // There is only one die. It reads a full zone while it programs another zone.
   Json model = SmallDrive();
   model["flash"]["channels"] = model["flash"]["ways"] = 1;
   model["zones"]["channels"] = model["zones"]["ways"] = 1;
@@ -118,7 +118,7 @@ TEST(Drive, FinishProgramsTheRest) {
       SmallDrive(), OneClient({{"sequence", {{{"command", "write"}, {"to_pct", 50}}, "finish"}},
                                {"zones", {0, 1}},
                                {"size", "64KiB"}}));
-  // 8 units on 4 dies, behind the programs of the data, and 0.5 ms.
+  // 8 units on 4 dies, after the programs of the data, and 0.5 ms.
   EXPECT_NEAR(result["clients"][0]["commands"]["finish"]["mean_ns"].get<double>(), 4.2 * kMs,
               0.7 * kMs);
   EXPECT_EQ(result["media"]["pad_bytes"], 1 << 19);
@@ -136,7 +136,7 @@ TEST(Drive, FinishOfAnEmptyZoneProgramsNothing) {
   EXPECT_EQ(result["media"]["programmed_bytes"], 0);
 }
 
-TEST(Drive, ResetTakesItsSectionByOccupancyAndFinish) {
+TEST(Drive, ResetTimeDependsOnOccupancyAndFinish) {
   const auto reset = [](const Json& refill) {
     return PlayOne(SmallDrive(),
                    OneClient(Commands({{"reset", 1}}, {{"refill", refill}, {"commands", 4}})),
@@ -175,7 +175,7 @@ TEST(Drive, ResetSharesItsCoreWithWritesOrBlocksThem) {
   EXPECT_NEAR(blocked, 7 * kMs, 0.1 * kMs);
 }
 
-TEST(Drive, OnlyTheFirstWriteBehindAResetPaysForTheErase) {
+TEST(Drive, OnlyTheFirstWriteAfterAResetWaitsForTheErase) {
   Json model = SmallDrive();
   model["zones"]["erase_at"] = "first-write";
   const Json job = OneClient({{"sequence", {"write", "write", "reset"}},
@@ -228,7 +228,7 @@ TEST(Drive, OpenLoopKeepsItsRateAndCountsFromTheIntendedTime) {
   const Json late = PlayOne(
       SmallDrive(),
       OneClient(Commands({{"report", 1}}, {{"rate", "100000/s"}, {"duration", "1ms"}})), "report");
-  EXPECT_GT(late["max_ns"], 400 * kUs);  // 20 us each, one each 10 us
+  EXPECT_GT(late["max_ns"], 400 * kUs);  // each takes 20 us, and one is due every 10 us
 }
 
 TEST(Drive, SameInputGivesTheSameBytes) {
@@ -241,7 +241,7 @@ TEST(Drive, SameInputGivesTheSameBytes) {
   EXPECT_NE(RunJobs(SmallDrive(), {other, other, other}, 1).dump(), once);
 }
 
-TEST(Drive, ProgrammedBytesAreThoseOfHostPadAndCollection) {
+TEST(Drive, ProgrammedBytesAreHostAndPadBytes) {
   const Json job =
       OneClient({{"sequence", {{{"command", "write"}, {"to_pct", 37.5}}, "finish", "reset"}},
                  {"zones", {0, 16}},
@@ -253,7 +253,7 @@ TEST(Drive, ProgrammedBytesAreThoseOfHostPadAndCollection) {
             media["programmed_bytes"]);
 }
 
-TEST(Drive, ALightLoadBehindAPreparationEnds) {
+TEST(Drive, ALightLoadAfterAPreparationEnds) {
   Json model = SmallDrive();
   model.erase("zones");
   for (int seed = 1; seed <= 8; ++seed) {

@@ -1,4 +1,4 @@
-// Bounds of the times at which commands are done. Callers sleep until then.
+// Tests of the lower bounds for the ends of commands. Callers sleep until then.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr Bytes kBlock = 4096;
 constexpr Bytes kCapacity = 1 << 20;
 constexpr std::uint32_t kWritten = 3;    // zones 0 to 2
-constexpr std::uint32_t kFirstFull = 8;  // and the zones after it
+constexpr std::uint32_t kFirstFull = 8;  // this zone and all after it
 
 class EarliestDoneTest : public testing::Test {
  protected:
@@ -33,7 +33,7 @@ class EarliestDoneTest : public testing::Test {
     drive_->Submit(now_, tags_++, {operation, false, zone, offset, bytes});
   }
 
-  // Takes the first event, and notes a command that it ends.
+  // Takes the first event, and records the command that it ends.
   void Step() {
     const Event event = events_.Take();
     now_ = event.time;
@@ -49,7 +49,7 @@ class EarliestDoneTest : public testing::Test {
   std::map<std::uint32_t, Time> done_;
 };
 
-TEST_F(EarliestDoneTest, OthersDoNotMakeItEarlier) {
+TEST_F(EarliestDoneTest, OtherCommandsDoNotLowerTheBound) {
   Start(1);
   Submit(Operation::kRead, kFirstFull, 0, kBlock);
   Submit(Operation::kWrite, 0, 0, kBlock);
@@ -63,8 +63,8 @@ TEST_F(EarliestDoneTest, OthersDoNotMakeItEarlier) {
   EXPECT_LT(write, read);
 }
 
-TEST_F(EarliestDoneTest, NoCommandIsDoneBefore) {
-  std::size_t waited = 0;  // for the buffer, dies or a reset, longer than the first bound
+TEST_F(EarliestDoneTest, NoCommandIsDoneBeforeItsBound) {
+  std::size_t waited = 0;  // commands that waited longer than their first bound
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     events_ = {};

@@ -67,7 +67,7 @@ double HotCold(double percent, Collection collection, bool separation) {
   });
 }
 
-// Lambert's W, the branch above -1.
+// Lambert's W function, the branch above -1.
 double Lambert(double x) {
   double w = -0.5;
   for (int i = 0; i < 100; ++i) {
@@ -79,14 +79,15 @@ double Lambert(double x) {
 // Desnoyers, SYSTOR 2012: FIFO (LRU) cleaning under uniform writes. `alpha` is physical / logical.
 double ClosedForm(double alpha) { return alpha / (alpha + Lambert(-alpha * std::exp(-alpha))); }
 
-// The same, greedy cleaning: blocks of n pages, of which the fullest of those cleaned holds X0.
+// The same source, greedy cleaning: blocks have n pages, and the fullest block that is cleaned
+// holds X0.
 double GreedyForm(double alpha, double n) {
   const double a = (1 + 1 / (2 * n)) * alpha;
   const double x0 = 0.5 - n / alpha * Lambert(-a * std::exp(-a));
   return n / (n - (x0 - 1));
 }
 
-// The same, FIFO cleaning: a share of the pages gets a share of the writes, the rest the rest.
+// The same source, FIFO cleaning: a share `pages` of the pages gets a share `writes` of the writes.
 double HotColdForm(double alpha, double pages, double writes) {
   const auto part = [alpha](double p, double w, double a) {
     return w / (1 - std::exp(-w / p * alpha / a));
@@ -98,19 +99,19 @@ double HotColdForm(double alpha, double pages, double writes) {
 
 class Theory : public testing::TestWithParam<double> {};
 
-TEST_P(Theory, UniformOverwritesUnderFifoMeetTheClosedForm) {
+TEST_P(Theory, UniformOverwritesUnderFifoMatchTheClosedForm) {
   const double expected = ClosedForm(1 + GetParam() / 100);
   EXPECT_NEAR(Uniform(GetParam(), Collection::kFifo) / expected, 1, 0.03) << expected;
 }
 
-TEST_P(Theory, UniformOverwritesUnderGreedyMeetThePublishedForm) {
+TEST_P(Theory, UniformOverwritesUnderGreedyMatchThePublishedForm) {
   const double expected = GreedyForm(1 + GetParam() / 100, kBlockPages);
   const double greedy = Uniform(GetParam(), Collection::kGreedy);
   EXPECT_NEAR(greedy / expected, 1, 0.03) << expected;
   EXPECT_LT(greedy, ClosedForm(1 + GetParam() / 100));
 }
 
-TEST_P(Theory, HotAndColdUnderFifoMeetThePublishedForm) {
+TEST_P(Theory, HotAndColdUnderFifoMatchThePublishedForm) {
   const double expected = HotColdForm(1 + GetParam() / 100, 0.1, 0.9);
   EXPECT_NEAR(HotCold(GetParam(), Collection::kFifo, false) / expected, 1, 0.03) << expected;
 }

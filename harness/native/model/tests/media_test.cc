@@ -1,4 +1,4 @@
-// Recorded commands on the translation layer: what is counted, what collects, what is refused.
+// Tests of recorded commands on the translation layer: counts, collection and damaged files.
 
 #include "model/media/media.h"
 

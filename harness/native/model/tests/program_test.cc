@@ -1,4 +1,4 @@
-// What the program refuses, with one line, a hint and exit code 2.
+// Tests of the program. It refuses bad input with one line, a hint and exit code 2.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

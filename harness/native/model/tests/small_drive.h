@@ -10,7 +10,8 @@
 
 namespace zonemodel {
 
-// 2 channels x 2 ways, 16 zones of 1 MiB (stripes of 256 KiB), and conventional 64 MiB.
+// 2 channels x 2 ways, 16 zones of 1 MiB (stripes of 256 KiB), and a conventional namespace of 64
+// MiB.
 inline Json SmallDrive() {
   return Json::parse(R"({
   "schema_version": 1, "name": "small",
@@ -46,7 +47,7 @@ inline Json Play(const Json& model, const Json& job) {
   return RunJobs(model, {job}, 1)["results"][0];
 }
 
-// What one kind of command did in a job of one client.
+// Plays a job of one client. Returns the result of one kind of command.
 inline Json PlayOne(const Json& model, const Json& job, const std::string& kind) {
   return Play(model, job)["clients"][0]["commands"].value(kind, Json());
 }

@@ -20,7 +20,7 @@ TEST(Units, AreExactDecimals) {
   EXPECT_EQ(Duration(1 << 20, 1000U << 20), 1'000'000U);
 }
 
-TEST(Units, RefuseWhatIsNoNumberWithAUnit) {
+TEST(Units, RefuseTextsThatAreNotANumberWithAUnit) {
   for (const char* text : {"12", "us", "-1us", "1.us", ".5us", "1e3us", "12 parsecs", "1.2.3us",
                            "99999999999999999999s", "", "0x10us", "1,5us"}) {
     EXPECT_THROW(ParseTime(text), BadInput) << text;
@@ -56,7 +56,7 @@ TEST(Histogram, QuantilesAreWithinABucket) {
   EXPECT_EQ(histogram.max(), 1'000'000U);
 }
 
-TEST(Histogram, HasNoQuantileAboveWhichNothingLies) {
+TEST(Histogram, HasNoQuantileWithoutValuesAboveIt) {
   Histogram histogram;
   for (Time i = 0; i < 99; ++i) histogram.Record(i);
   EXPECT_FALSE(histogram.Quantile(9900, 10'000));

@@ -1,4 +1,4 @@
-// Writes that wait for the write buffer, and what becomes of them.
+// Tests of writes that wait for space in the write buffer.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Bytes kUnit = 64 << 10;
 
-// A drive whose buffer holds six program units, without a host.
+// A drive whose buffer holds six program units. There is no simulation of the host.
 class Waiting : public testing::Test {
  protected:
   static Parameters Small() {
@@ -46,7 +46,7 @@ class Waiting : public testing::Test {
     }
     EXPECT_EQ(done_, sent_);
   }
-  // What programs must have written: data of the host that is not in the buffer, and padding.
+  // Returns the bytes that programs must have written: data that has left the buffer, and padding.
   Bytes InUnits() {
     Bytes bytes = drive_.media().host + drive_.media().pad;
     for (std::uint32_t number = 0; number < 16; ++number) bytes -= zone(number).part();
@@ -61,7 +61,7 @@ class Waiting : public testing::Test {
   std::uint32_t done_ = 0;
 };
 
-TEST_F(Waiting, AResetDropsThem) {
+TEST_F(Waiting, AResetDropsWaitingWrites) {
   Append(0, 10);
   Submit(Operation::kReset, 0);
   Run();
@@ -73,7 +73,7 @@ TEST_F(Waiting, AResetDropsThem) {
   EXPECT_EQ(drive_.media().programmed, 22 * kUnit);
 }
 
-TEST_F(Waiting, APreparationDropsThem) {
+TEST_F(Waiting, APreparationDropsWaitingWrites) {
   Append(0, 10);
   EXPECT_EQ(drive_.Prepare(0, ZoneState::kClosed, 8 * kUnit, false, false), Status::kOk);
   Run();
@@ -82,7 +82,7 @@ TEST_F(Waiting, APreparationDropsThem) {
   EXPECT_EQ(drive_.media().programmed, 6 * kUnit);
 }
 
-TEST_F(Waiting, AFinishProgramsThem) {
+TEST_F(Waiting, AFinishProgramsWaitingWrites) {
   Append(0, 10);
   Append(0, 1, 4096);
   Submit(Operation::kFinish, 0);
@@ -92,8 +92,8 @@ TEST_F(Waiting, AFinishProgramsThem) {
   EXPECT_EQ(drive_.media().host + drive_.media().pad, 16 * kUnit);
 }
 
-// Parts of units fill the buffer, and no program is under way.
-TEST_F(Waiting, PartsOfUnitsMakeRoomForThem) {
+// Partial units fill the buffer, and no program is under way.
+TEST_F(Waiting, PartialUnitsMakeRoomForWaitingWrites) {
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t number = 0; number < 16; ++number) {
       Submit(Operation::kWrite, number, 20 << 10);
@@ -115,7 +115,7 @@ TEST_F(Waiting, PartsOfUnitsMakeRoomForThem) {
   EXPECT_EQ(drive_.media().programmed, InUnits());
 }
 
-TEST_F(Waiting, APreparationWithManyPartsLeavesRoomForThem) {
+TEST_F(Waiting, APreparationWithManyPartialUnitsLeavesRoom) {
   for (std::uint32_t number = 0; number < 15; ++number) {
     EXPECT_EQ(drive_.Prepare(number, ZoneState::kClosed, 60 << 10, false, false), Status::kOk);
   }
@@ -124,7 +124,7 @@ TEST_F(Waiting, APreparationWithManyPartsLeavesRoomForThem) {
   EXPECT_EQ(zone(15).programmed, 16 * kUnit);
 }
 
-// As in replays.
+// Replays have zones of such capacities.
 TEST_F(Waiting, AFinishWithinAShorterLastUnitEnds) {
   Parameters parameters = Small();
   parameters.zones->capacity = 15 * kUnit + 8192;
@@ -140,14 +140,14 @@ TEST_F(Waiting, AFinishWithinAShorterLastUnitEnds) {
   EXPECT_EQ(drive.media().programmed, kUnit);
 }
 
-TEST_F(Waiting, AWriteAboveTheBufferGoesIn) {
+TEST_F(Waiting, AWriteLargerThanTheBufferEnds) {
   Append(0, 2, 512 << 10);
   Run();
   EXPECT_EQ(zone(0).programmed, 16 * kUnit);
 }
 
-// Programs under way at a reset are of data that is gone.
-TEST_F(Waiting, ProgramsOfALifeAreNotOfTheNext) {
+// Programs that are under way at a reset write data that is gone.
+TEST_F(Waiting, ProgramsOfAnEarlierLifeAreNotCounted) {
   Append(0, 4);
   EXPECT_EQ(drive_.Prepare(0, ZoneState::kEmpty, 0, false, false), Status::kOk);
   Append(0, 2);

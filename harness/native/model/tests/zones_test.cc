@@ -89,7 +89,7 @@ TEST_F(ZonesTest, AStripeUsesEachDieOfTheZoneOnce) {
   }
 }
 
-TEST_F(ZonesTest, TheOpenLimitClosesTheOldestAlsoBehindAClose) {
+TEST_F(ZonesTest, TheOpenLimitClosesTheOldestAlsoAfterAClose) {
   EXPECT_EQ(Write(0, 0, kBlock), Status::kOk);
   EXPECT_EQ(zones_.Close(0), Status::kOk);
   EXPECT_EQ(Write(1, 0, kBlock), Status::kOk);

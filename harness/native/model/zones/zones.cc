@@ -10,13 +10,14 @@ Zones::Zones(const ZoneParameters& parameters, const FlashParameters& flash)
       channels_(flash.channels),
       groups_(flash.dies() / parameters.dies()),
       zones_(parameters.count) {
-  // Zones begin far apart (by the golden ratio), so that zones written side by side do not meet.
+  // The golden ratio spreads the first dies of zones, so that zones that are written together use
+  // different dies.
   const std::uint32_t dies = parameters.dies();
   stride_ = dies * 618 / 1000 + 1;
   while (std::gcd(stride_, dies) != 1) ++stride_;
-  // Dies are numbered across channels first. A zone has neighbouring channels, and the same ways of
-  // each.
-  const std::uint32_t columns = channels_ / parameters.channels;  // groups beside each other
+  // Die numbers run over the channels first. A zone uses neighbouring channels, and the same ways
+  // of each.
+  const std::uint32_t columns = channels_ / parameters.channels;  // groups in a row of channels
   for (std::uint32_t group = 0; group < groups_; ++group) {
     for (std::uint32_t place = 0; place < dies; ++place) {
       const std::uint32_t channel =
@@ -27,8 +28,8 @@ Zones::Zones(const ZoneParameters& parameters, const FlashParameters& flash)
   }
 }
 
-// Takes what an open zone needs. Where the open limit is reached, the oldest implicitly opened zone
-// is closed, as the specification allows.
+// Opens a zone if the limits allow it. At the limit of open zones, closes the zone that was
+// implicitly opened first, as the specification allows.
 Status Zones::TakeOpen(std::uint32_t number, ZoneState state) {
   Zone& zone = zones_[number];
   const bool active = zone.active();
@@ -48,7 +49,7 @@ Status Zones::TakeOpen(std::uint32_t number, ZoneState state) {
   if (!zone.open()) ++open_;
   zone.state = state;
   if (state == ZoneState::kImplicit && parameters_.max_open != 0) {
-    std::erase(implicit_, number);  // the zone is now the youngest
+    std::erase(implicit_, number);  // the zone is now the last one opened
     implicit_.push_back(number);
   }
   return Status::kOk;
@@ -102,7 +103,7 @@ Status Zones::Finish(std::uint32_t number, Bytes* rest) {
   if (number >= zones_.size()) return Status::kOutOfRange;
   Zone& zone = zones_[number];
   if (zone.state == ZoneState::kFull) return Status::kOk;
-  // An empty zone passes through the states of a zone with data.
+  // A finish first opens an empty zone, so the limits apply.
   if (zone.state == ZoneState::kEmpty) {
     const Status status = TakeOpen(number, ZoneState::kExplicit);
     if (status != Status::kOk) return status;
@@ -148,7 +149,7 @@ Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool
     const Status status = TakeOpen(number, state);
     if (status != Status::kOk) return status;
   }
-  if (state == ZoneState::kClosed) {  // was not open before, so it takes nothing of that limit
+  if (state == ZoneState::kClosed) {  // it does not count as an open zone
     if (parameters_.max_active != 0 && active_ == parameters_.max_active) {
       return Status::kTooManyActive;
     }
