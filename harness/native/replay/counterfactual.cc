@@ -38,7 +38,7 @@ void CounterfactualPlayer::Begin(const Mount& mount) {
   model_->Start();
 }
 
-// Places a file that the trace's earlier mounts did not write, in zones of its lifetime.
+// Places a file that no earlier mount of the trace wrote, in zones of its lifetime.
 void CounterfactualPlayer::LayOut(const FileEvent& file) {
   Writer writer;
   writer.ask = {.subject = file.file,
@@ -221,7 +221,7 @@ bool CounterfactualPlayer::Settle() {
 }
 
 void CounterfactualPlayer::Wake() {
-  if (!some_blocked_) changed_ = returned_ = false;  // no file's writer has to be looked at
+  if (!some_blocked_) changed_ = returned_ = false;  // no writer is blocked
   while (std::exchange(changed_, false) && !infeasible_) {
     const bool returned = std::exchange(returned_, false);
     some_blocked_ = false;
@@ -248,7 +248,7 @@ void CounterfactualPlayer::Wake() {
   }
 }
 
-// Frees the files that the recorded volume freed, its oldest `entries`, and resets empty zones.
+// Frees the oldest `entries` files that the recorded volume freed, and resets empty zones.
 void CounterfactualPlayer::Reclaim(bool hard, std::uint64_t entries) {
   std::set<std::uint64_t> files = {0};  // 0: moved by the collector and already committed
   for (; entries > 0 && !recorded_freed_.empty(); --entries) {

@@ -73,14 +73,14 @@ class CounterfactualPlayer {
   std::map<std::uint64_t, Writer> writers_;
   std::deque<std::uint64_t> recorded_freed_;  // files in recorded order; 0: moved by the collector
   std::set<std::uint64_t> recorded_starved_;  // files whose last recorded request found no space
-  std::uint64_t postponed_ = 0;               // recorded_freed_ that the next sync frees
+  std::uint64_t postponed_ = 0;               // entries of recorded_freed_ for the next sync
   std::set<std::uint32_t> log_zones_;
   std::set<std::uint32_t> ending_;  // log zones whose end is committed
   std::size_t next_run_ = 0;
   bool collecting_ = false;
   bool changed_ = false;       // a blocked writer may proceed
   bool returned_ = false;      // space was freed, or a writer left its zone
-  bool some_blocked_ = false;  // perhaps; without it, no writer is blocked
+  bool some_blocked_ = false;  // a writer may be blocked; false: none is
   std::uint64_t event_ = 0;
   std::optional<Infeasible> infeasible_;
 };

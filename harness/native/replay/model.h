@@ -26,7 +26,7 @@ struct Setting {
   std::uint32_t active_budget = 0;
   bool skip_released = true;                      // as in AllocatorSetup
   std::uint32_t metadata_zones = kMetadataZones;  // at the start
-  std::uint32_t metadata_copies = 2;              // a commit writes each
+  std::uint32_t metadata_copies = 2;              // a commit writes all of them
 };
 // The setting of a recorded mount. All zones have the capacity of the first data zone.
 Setting SettingOf(const Mount& mount);
@@ -38,7 +38,7 @@ struct Sample {
 
 class Model;
 
-// Follows a mount: its events, and what the model gives to the device.
+// Receives the events of a mount, and the commands that the model sends to the device.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -65,9 +65,9 @@ class Model {
   // capacity, written bytes and use.
   void Begin(const Setting& setting, std::vector<ZoneSpace> zones);
 
-  // The mount's files are in place: the listener hears what follows.
+  // The mount's files are in place. From here on the listener receives everything.
   void Start();
-  // The mount's next event.
+  // Passes the mount's next event to the listener.
   void Take(const Mount& mount, std::size_t event) const;
 
   std::uint64_t block_size() const { return block_size_; }
@@ -107,7 +107,7 @@ class Model {
   void Free(const std::vector<Extent>& extents, bool released);
 
   Listener* const listener_;
-  bool heard_ = false;  // the listener hears
+  bool heard_ = false;  // whether the listener receives events
   std::uint64_t block_size_ = 0;
   std::uint32_t metadata_copies_ = 1;
   std::unique_ptr<Allocator> allocator_;

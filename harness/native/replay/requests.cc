@@ -39,8 +39,8 @@ void Requests::Comes(const Model& model, const Event& event, const Stamp& stamp)
   }
 }
 
-// A thread thinks before it asks for something. It does not think in a request: until the end of a
-// write, a finish, a reset or a commit, and while it waits for space or collects garbage.
+// A thread thinks before it sends a request. It does not think during a write, a finish, a reset or
+// a commit, and not while it waits for space or collects garbage.
 void Requests::Take(Thread* thread, const Event& event, std::uint64_t time) {
   const auto gap = static_cast<std::int64_t>(time - thread->last);
   if (const auto* const ask = std::get_if<AskEvent>(&event)) {
@@ -70,7 +70,7 @@ void Requests::TakeSync(Thread* thread, const SyncEvent& sync, std::uint64_t tim
          requests[first - 1].kind != Kind::kSynced) {
     --first;
   }
-  // All copies lie in the same zone here: their zones differ only in the zone's own time.
+  // Here all copies go to one zone, although each copy has zones of its own.
   for (std::uint32_t copy = 0; sync.log != 0 && copy < metadata_copies_; ++copy) {
     Add(thread, {.kind = Kind::kCommit, .bytes = block_});
   }

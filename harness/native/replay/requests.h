@@ -1,5 +1,5 @@
-// What the threads of a mount ask of the device at a setting, and when: the player's writes,
-// finishes and resets, and the recorded syncs and reads, each with the thinking time before it.
+// The requests of a mount's threads to the device at a setting: the player's writes, finishes and
+// resets, and the recorded syncs and reads. Each has the thinking time before it.
 
 #pragma once
 
@@ -27,11 +27,11 @@ struct DeviceRequest {
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t each = 0;  // kRead: bytes of one read, of several
-  // A zone takes its commands in the order of the decisions, whatever the threads' times.
-  std::uint32_t before = 0;        // kWrite, kRead, kFinish, kReset: the zone's commands before
-  std::uint32_t reads_before = 0;  // kReset: of the zone
-  std::uint64_t thinks = 0;        // ns since the end of the thread's last request
+  std::uint64_t each = 0;  // kRead: bytes of each of its reads
+  // A zone takes its commands in the order of the decisions, even if the threads' times differ.
+  std::uint32_t before = 0;        // kWrite, kRead, kFinish, kReset: earlier commands of the zone
+  std::uint32_t reads_before = 0;  // kReset: earlier reads of the zone
+  std::uint64_t thinks = 0;        // thinking time in ns after the thread's last request
   std::uint64_t at = 0;            // recorded time, to find the first request of a sync
 };
 
@@ -54,7 +54,7 @@ class Requests final : public Listener {
  private:
   struct Thread {
     std::uint64_t last = 0;    // time of its last event
-    std::int64_t thinks = 0;   // since its last request
+    std::int64_t thinks = 0;   // ns since its last request
     bool waits = false;        // its last request for space had no grant
     std::size_t requests = 0;  // index in requests_
   };

@@ -14,7 +14,7 @@ using Kind = DeviceRequest::Kind;
 
 // The largest command of the device: the kernel splits larger requests.
 constexpr std::uint64_t kMostBytes = 128 << 10;
-constexpr std::uint32_t kMostParts = 16;  // of a read, at once
+constexpr std::uint32_t kMostParts = 16;  // of a read, under way at once
 constexpr const char* kStack = "io_uring-mq-deadline";
 
 zonemodel::Parameters WithZones(zonemodel::Parameters parameters, const Setting& setting) {
@@ -139,7 +139,7 @@ IOStatus TimedPlayer::Play() {
   return IOStatus::OK();
 }
 
-// The thread's next request arrives when it has thought.
+// Schedules the thread's next request after its thinking time.
 void TimedPlayer::Next(std::uint32_t number, Time now) {
   Thread& thread = threads_[number];
   if (thread.next == thread.requests->size()) {
@@ -171,8 +171,8 @@ bool TimedPlayer::MustWait(const DeviceRequest& request) const {
          (request.kind == Kind::kReset && zone.reads_done != request.reads_before);
 }
 
-// Sends the request, or waits for others. Two waits differ: for commands that are under way, which
-// is time of the device, and for requests that another thread has not sent yet, which is not.
+// Sends the request, or waits. A wait for commands that are under way is time of the device and
+// counts. A wait for requests that another thread has not sent yet does not count.
 void TimedPlayer::Begin(std::uint32_t number, Time now) {
   Thread& thread = threads_[number];
   const DeviceRequest& request = thread.request();
@@ -198,7 +198,8 @@ void TimedPlayer::Begin(std::uint32_t number, Time now) {
   Send(number, now);
 }
 
-// Sends as many parts as may be under way at once: of a read all, of a write one.
+// Sends as many parts as may be under way at once: the parts of one recorded read, or one part of
+// another request.
 void TimedPlayer::Send(std::uint32_t number, Time now) {
   const DeviceRequest& request = threads_[number].request();
   std::uint64_t most = 1;

@@ -19,7 +19,7 @@
 
 namespace zlfs::replay {
 
-// Adds up over mounts.
+// Sums over all mounts.
 class Times {
  public:
   struct Command {
@@ -39,7 +39,8 @@ class Times {
 
 class TimedPlayer {
  public:
-  // The drive has the zones of the setting, and no limit of active zones: the allocator keeps it.
+  // The drive has the zones of the setting. It has no limit of active zones, because the allocator
+  // keeps the limit.
   TimedPlayer(zonemodel::Parameters parameters, const Setting& setting, const Requests& requests,
               Times* times);
   // Plays all. Errors: "model", if the drive refuses a command or stands still.
@@ -56,9 +57,9 @@ class TimedPlayer {
   struct Thread {
     const std::vector<DeviceRequest>* requests = nullptr;
     std::size_t next = 0;
-    zonemodel::Time arrived = 0;     // the request
-    zonemodel::Time begin = 0;       // its latency counts from here
-    zonemodel::Time sync_begin = 0;  // moved by waits for turns
+    zonemodel::Time arrived = 0;     // when the request arrived
+    zonemodel::Time begin = 0;       // start of its latency
+    zonemodel::Time sync_begin = 0;  // start of a sync's latency: moved by waits for turns
     std::uint64_t sent = 0;          // bytes
     std::uint32_t under_way = 0;     // commands
 

@@ -1,5 +1,6 @@
-// The part of the kernel's ublk interface (linux/ublk_cmd.h, 6.6 and later) that zoneblk uses.
-// Headers of Linux 6.1 lack zones, and names of the kernel's header do not clash with these.
+// The part of the kernel's ublk interface (linux/ublk_cmd.h, 6.6 and later) that zoneblk uses. It
+// is declared here because headers of Linux 6.1 lack zones. Its names do not clash with the
+// kernel's header.
 
 #pragma once
 
@@ -43,7 +44,7 @@ struct DeviceInfo {
 };
 static_assert(sizeof(DeviceInfo) == 64);
 
-constexpr std::uint64_t kUserCopy = 1 << 7;  // data by pread and pwrite
+constexpr std::uint64_t kUserCopy = 1 << 7;  // the server moves data by pread and pwrite
 constexpr std::uint64_t kZoned = 1 << 8;
 
 struct Basic {
@@ -80,7 +81,7 @@ constexpr std::uint32_t kHasBasic = 1 << 0;
 constexpr std::uint32_t kHasDiscard = 1 << 1;
 constexpr std::uint32_t kHasZoned = 1 << 3;
 
-constexpr std::uint16_t kDead = 0;  // state: no server
+constexpr std::uint16_t kDead = 0;  // state of a device without a server
 
 constexpr auto kGetInfo = static_cast<std::uint32_t>(_IOR('u', 0x02, ControlCommand));
 constexpr auto kAddDevice = static_cast<std::uint32_t>(_IOWR('u', 0x04, ControlCommand));
@@ -91,7 +92,7 @@ constexpr auto kSetParameters = static_cast<std::uint32_t>(_IOWR('u', 0x08, Cont
 constexpr auto kGetFeatures = static_cast<std::uint32_t>(_IOR('u', 0x13, ControlCommand));
 constexpr auto kDeleteLater = static_cast<std::uint32_t>(_IOR('u', 0x14, ControlCommand));
 
-// What the kernel asks for; `op_flags` holds the operation in its low byte.
+// A request of the kernel. The low byte of `op_flags` is the operation.
 struct Description {
   std::uint32_t op_flags;
   std::uint32_t count;  // sectors, or zones of a report
@@ -103,7 +104,7 @@ static_assert(sizeof(Description) == 24);
 struct IoCommand {
   std::uint16_t queue, tag;
   std::int32_t result;
-  std::uint64_t append_sector;  // of appends; an address otherwise, which must be 0
+  std::uint64_t append_sector;  // of an append; otherwise an address, which must be 0
 };
 static_assert(sizeof(IoCommand) == 16);
 

@@ -14,7 +14,7 @@
 namespace zoneblk {
 namespace {
 
-// What is free in memory or in a folder, if the system knows.
+// Returns the free bytes of memory or of a folder, if they are known.
 std::optional<Bytes> Room(const std::string& folder) {
   struct statvfs disk {};
   if (!folder.empty()) {

@@ -18,9 +18,9 @@ class Contents {
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
 
-  // The bytes from `offset`; those that nobody wrote are zeros.
+  // Returns the bytes from `offset`. Bytes that were never written are zero.
   [[nodiscard]] char* At(Bytes offset) const { return begin_ + offset; }
-  // Makes bytes zero, and frees their room. Returns whether that worked.
+  // Sets bytes to zero and frees their space. Returns false if it fails.
   [[nodiscard]] bool Discard(Bytes offset, Bytes bytes) const;
 
  private:

@@ -16,8 +16,8 @@ constexpr std::uint16_t kNoQueue = 0xffff;
 
 std::uint32_t Sectors(Bytes bytes) { return static_cast<std::uint32_t>(bytes >> kSectorShift); }
 
-// No volatile cache: the write buffer outlives a loss of power. No optimal size: btrfs would cut
-// its appends to that size.
+// The device has no volatile cache, because the write buffer survives a loss of power. It has no
+// optimal size, because btrfs would limit its appends to that size.
 abi::Parameters ParametersOf(const Disk& disk) {
   const auto shift =
       static_cast<std::uint8_t>(std::countr_zero(disk.parameters().front.logical_block));
@@ -51,7 +51,7 @@ abi::ControlCommand Command(std::uint32_t device) {
   return command;
 }
 
-// A command with data, which the kernel reads or writes.
+// A command with data that the kernel reads or writes.
 template <typename Data>
 abi::ControlCommand Command(std::uint32_t device, Data* data) {
   abi::ControlCommand command = Command(device);
@@ -140,7 +140,8 @@ void Control::Start() {
 
 void Control::Stop() { Check(abi::kStopDevice, Command(number_), "stop the device"); }
 
-// A mounted file system keeps a device. Linux 6.8 and older wait for its end.
+// A mounted file system keeps its device in use. Linux 6.8 and older lack kDeleteLater: there the
+// deletion waits until the device is free.
 void Control::Delete() {
   if (Send(abi::kDeleteLater, Command(number_)) == 0) return;
   Check(abi::kDeleteDevice, Command(number_), "delete the device");

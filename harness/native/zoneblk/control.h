@@ -1,4 +1,4 @@
-// The life of a ublk device: added, started, stopped, deleted. See linux/ublk_cmd.h.
+// Adds, starts, stops and deletes a ublk device. See linux/ublk_cmd.h.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace zoneblk {
 
-// The kernel cannot serve such a device. `code` is stable.
+// Reports that the kernel cannot serve such a device. `code` is stable.
 struct Refused : std::runtime_error {
   Refused(const char* reason, const std::string& message, std::string why)
       : std::runtime_error(message), code(reason), hint(std::move(why)) {}
@@ -29,15 +29,17 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // Adds a device with one queue; returns its number. Calls throw std::system_error.
+  // Adds a device with one queue. Returns its number. Add, Start, Stop and Delete throw
+  // std::system_error.
   std::uint32_t Add(const Disk& disk, std::uint32_t depth);
-  // Returns when the kernel has read the device's zones and partitions: another thread must serve.
+  // Returns when the kernel has read the device's zones and partitions, so another thread must
+  // serve.
   void Start();
-  // Returns when no request is under way: another thread must serve.
+  // Returns when no request is under way, so another thread must serve.
   void Stop();
   // The kernel deletes the device when its last user is gone.
   void Delete();
-  // Deletes a device whose server was killed. Returns whether there is no such device any more.
+  // Deletes a device whose server was killed. Returns whether the device is gone.
   bool DeleteDead(std::uint32_t number);
 
  private:

@@ -16,7 +16,7 @@ using zonemodel::ZoneState;
 constexpr unsigned kSectorShift = 9;
 constexpr std::uint32_t kManaged = ~std::uint32_t{0};  // a finish or reset is under way
 
-// The errors that the kernel's block layer has for zones.
+// Returns the error that the kernel's block layer uses for a status.
 int ErrorOf(Status status) {
   if (status == Status::kOk) return 0;
   if (status == Status::kTooManyActive) return EOVERFLOW;
@@ -148,15 +148,15 @@ void Disk::Send(Time now, std::uint32_t tag, Operation operation, Bytes offset, 
                  .bytes = bytes});
 }
 
-// Writes under way in the zone of a request, or null.
+// Returns the number of writes under way in the zone of a request, or null.
 std::uint32_t* Disk::UsersOf(const Request& request) {
   if (!zoned_) return nullptr;
   const Bytes zone = request.offset / parameters_.zones->size;
   return zone < users_.size() ? &users_[zone] : nullptr;
 }
 
-// In the model, a finish or reset of a zone is alone: not beside writes of this zone or another
-// finish or reset. Programs wait for their writes before they send one.
+// The model does not allow a finish or reset while a write, finish or reset of the same zone is
+// under way. Programs usually wait for their writes before they send one.
 bool Disk::Claim(const Request& request) {
   std::uint32_t* const users = UsersOf(request);
   if (users == nullptr) return true;
@@ -190,8 +190,8 @@ bool Disk::Outside(const Request& request) const {
   return request.offset > size() || request.bytes > size() - request.offset;
 }
 
-// Bytes that nobody wrote are zeros, also those between a zone's capacity and its size: programs
-// that look for labels read the last block of a device.
+// Bytes that were never written are zero. So are bytes between a zone's capacity and its size,
+// because programs that look for labels read the last block of a device.
 Move Disk::Read(Time now, std::uint32_t tag, const Request& request) {
   Move move{.way = Move::Way::kFromContents, .offset = request.offset, .bytes = request.bytes};
   if (!zoned_ || Outside(request)) {
@@ -258,7 +258,7 @@ void Disk::Finished(Time due, std::uint32_t tag) {
   const Request& request = way.request;
   int error = EIO;
   if (!way.refused) {
-    const bool parts = request.op == Op::kResetAll;  // of which none can fail
+    const bool parts = request.op == Op::kResetAll;  // none of them can fail
     error = parts ? 0 : ErrorOf(drive_.completion(tag).status);
     Release(request);
   }

@@ -1,5 +1,5 @@
-// A namespace of a modelled drive as the kernel uses it: requests come in, and go out at the
-// model's time with a result. It has no clock, and does not touch data: it names what to move.
+// A namespace of a modelled drive as the kernel uses it: requests arrive, and end at the model's
+// time with a result. It has no clock. It moves no data itself, but returns which data to move.
 
 #pragma once
 
@@ -40,7 +40,7 @@ struct Request {
   Bytes bytes;
 };
 
-// Data that a request moves at once. `zeros` bytes follow the `bytes` of a read.
+// Data to move when a request arrives. In a read, `zeros` zero bytes follow the `bytes`.
 struct Move {
   enum class Way : std::uint8_t { kNone, kToContents, kFromContents, kDiscard };
   Way way = Way::kNone;
@@ -54,35 +54,37 @@ struct Done {
   Op op;
   int error;     // 0 or an errno
   Bytes bytes;   // of the request
-  Bytes offset;  // of the data: where an append went
+  Bytes offset;  // of the data, also of an append
   Time arrival;
   Time due;
 };
 
 struct Count {
-  std::uint64_t commands = 0;  // that had no error
+  std::uint64_t commands = 0;  // without error
   Bytes bytes = 0;
   std::uint64_t errors = 0;
 };
 
 class Disk {
  public:
-  // The `zoned` or the conventional namespace, which the parameters must have. Tags are below
-  // `depth`. Throws BadInput for zones that the kernel or the model's tags do not fit.
+  // Uses the zoned or the conventional namespace, which the parameters must have. Tags are below
+  // `depth`. Throws BadInput if the kernel does not support zones of this size, or if there are
+  // more zones than tags.
   Disk(const zonemodel::Parameters& parameters, bool zoned, std::uint32_t depth,
        std::uint64_t seed);
 
-  // Whether the namespace has such requests.
+  // Returns whether the namespace has such requests.
   [[nodiscard]] bool Supports(Op op) const;
-  // A supported request arrives. Times of calls never decrease. `tag` is free until Advance returns
-  // it.
+  // Submits a supported request. `now` must not decrease from call to call. `tag` is in use until
+  // Advance returns it.
   Move Submit(Time now, std::uint32_t tag, const Request& request);
-  // Adds the requests that are done by now, in order.
+  // Appends the requests that are done by `now`, in order.
   void Advance(Time now, std::vector<Done>* done);
-  // When to advance next: no request is done before. kNever if none is under way.
+  // Returns when to call Advance next: no request is done earlier. Returns kNever if none is under
+  // way.
   [[nodiscard]] Time Next() const;
 
-  // Zones from the one at `offset`, at most `count`.
+  // Returns at most `count` zones, from the zone at `offset` on.
   [[nodiscard]] std::vector<blk_zone> Report(Bytes offset, std::size_t count) const;
 
   [[nodiscard]] bool zoned() const { return zoned_; }
@@ -96,7 +98,7 @@ class Disk {
   struct UnderWay {
     Request request{};
     Time arrival = 0;
-    std::uint32_t parts = 0;  // of a reset of all zones
+    std::uint32_t parts = 0;  // resets of a reset of all zones; 1 otherwise
     bool refused = false;
   };
 

@@ -53,7 +53,7 @@ zonemodel::Json ReadModel(const Arguments& arguments) {
     model = zonemodel::Json::parse(file, nullptr, false);
   }
   if (model.is_discarded()) {
-    throw zonemodel::BadInput(arguments.model + " is no JSON", "zonelab converts YAML");
+    throw zonemodel::BadInput(arguments.model + " is not JSON", "zonelab converts YAML to JSON");
   }
   for (const std::string& assignment : arguments.set) zonemodel::Set(assignment, &model);
   return model;
@@ -68,17 +68,17 @@ zonemodel::Parameters ParametersOf(const zonemodel::Json& model, const Arguments
   }
   const Time overhead = zonemodel::ParseTime(arguments.overhead);
   if (zonemodel::ParseTime(arguments.wakeup) > overhead) {
-    throw zonemodel::BadInput("--wakeup exceeds --overhead, which it is a part of",
+    throw zonemodel::BadInput("--wakeup exceeds --overhead, but must be a part of it",
                               "measure both: docs/rigs.md");
   }
   TakeOff(&parameters, overhead / arguments.dilation);
   return parameters;
 }
 
-// Returns what is wrong, in the form of CLI11.
+// Returns the message that CLI11 prints; empty if `text` is a UUID.
 std::string IsUuid(const std::string& text) {
   static const std::regex kForm("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
-  return std::regex_match(text, kForm) ? "" : text + " is no UUID in small letters";
+  return std::regex_match(text, kForm) ? "" : text + " is not a UUID in lower case";
 }
 
 sigset_t StopSignals() {
@@ -90,7 +90,7 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// The device itself must not be needed to free the memory that the server asks for.
+// PR_SET_IO_FLUSHER: the kernel must not write to the device itself to free memory for its server.
 void Prepare(bool realtime) {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   prctl(PR_SET_IO_FLUSHER, 1UL, 0UL, 0UL, 0UL);
@@ -100,8 +100,8 @@ void Prepare(bool realtime) {
   }
 }
 
-// Serves device `number` until its end. Starting and stopping a device need a thread of their own:
-// the kernel reads and writes meanwhile.
+// Serves device `number` until its end. Starting and stopping it need threads of their own, because
+// the kernel reads and writes during these calls.
 void Run(const Arguments& arguments, const zonemodel::Json& model, std::uint32_t number, Disk* disk,
          Control* control) {
   const std::string device = "ublkb" + std::to_string(number);
@@ -163,20 +163,23 @@ void Serve(const Arguments& arguments) {
 
 void AddOptions(CLI::App* serve, Arguments* arguments) {
   serve->add_option("--model", arguments->model, "JSON of the model; - reads stdin")->required();
-  serve->add_option("--set", arguments->set, "group.field=value: another value; repeatable")
+  serve
+      ->add_option("--set", arguments->set,
+                   "replace a value of the model: group.field=value; repeatable")
       ->take_all();
-  serve->add_flag("--conventional", arguments->conventional, "the conventional namespace");
+  serve->add_flag("--conventional", arguments->conventional, "serve the conventional namespace");
   serve->add_option("--dilation", arguments->dilation, "seconds per second of the model")
       ->check(CLI::Range(1U, 1000U));
-  serve->add_option("--overhead", arguments->overhead, "time to take off each request, as 26us");
+  serve->add_option("--overhead", arguments->overhead,
+                    "time to subtract from each request, for example 26us");
   serve->add_option("--wakeup", arguments->wakeup,
-                    "part of --overhead behind the due time, as 5us");
-  serve->add_option("--seed", arguments->seed, "of the model's random numbers");
+                    "part of --overhead after the due time, for example 5us");
+  serve->add_option("--seed", arguments->seed, "seed of the model's random numbers");
   serve->add_option("--depth", arguments->depth, "requests under way at once")
       ->check(CLI::Range(1U, 1024U));
   serve->add_option("--contents", arguments->contents, "folder for a sparse file; default: memory");
   serve->add_option("--sockets", arguments->sockets, "folder of the status socket");
-  serve->add_option("--uuid", arguments->uuid, "of the drive; default: a new one")
+  serve->add_option("--uuid", arguments->uuid, "UUID of the drive; default: a new one")
       ->check(CLI::Validator(IsUuid, "UUID"));
   serve->add_flag("--realtime", arguments->realtime, "run under SCHED_FIFO");
 }
@@ -195,7 +198,8 @@ int Main(int argc, char** argv) {
       "  zoneblk serve --model zn540-1tb.json --set zones.count=4 --dilation 8\n"
       "Exit codes: 0 done, 2 bad input, 3 refused by the kernel, 4 failed");
   Arguments arguments;
-  CLI::App* probe = app.add_subcommand("probe", "whether this kernel can serve devices with zones");
+  CLI::App* probe =
+      app.add_subcommand("probe", "check whether this kernel can serve zoned devices");
   probe->callback([] { const Control control(true); });
   CLI::App* serve = app.add_subcommand("serve", "serve a device until SIGTERM, SIGINT or SIGHUP");
   AddOptions(serve, &arguments);

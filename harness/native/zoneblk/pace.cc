@@ -5,7 +5,7 @@
 namespace zoneblk {
 namespace {
 
-// Returns what `from` is too short for.
+// Subtracts the overhead from `from`, down to 0. Returns the part that could not be subtracted.
 Time Take(Time* from, Time overhead) {
   const Time part = std::min(*from, overhead);
   *from -= part;
@@ -19,9 +19,9 @@ void TakeOff(zonemodel::Parameters* parameters, Time overhead) {
   for (Time* fixed : {&front.write, &front.append, &front.flush, &front.report, &front.trim}) {
     Take(fixed, overhead);
   }
-  // Most of a read's time is in the die.
+  // Most of a read's time is in the die, so the rest comes off there.
   const Time rest = Take(&front.read, overhead);
-  // A read that is faster by the spread still takes no negative time.
+  // The time of the fastest read, read_4k - read_spread, must not be negative.
   zonemodel::FlashParameters& flash = parameters->flash;
   const Time part = std::min(rest, flash.read_4k - flash.read_spread);
   flash.read_4k -= part;

@@ -1,5 +1,5 @@
-// Two clocks: the model's virtual time, and the kernel's, on which a second of the model takes
-// `dilation` seconds.
+// Converts between the model's virtual time and the kernel's clock. On the kernel's clock, a second
+// of the model takes `dilation` seconds.
 
 #pragma once
 
@@ -15,7 +15,7 @@ class Pace {
   Pace(Time start, std::uint64_t dilation) : start_(start), dilation_(dilation) {}
 
   [[nodiscard]] Time Model(Time clock) const { return (clock - start_) / dilation_; }
-  // The first time at which Model() gives `model`.
+  // Returns the first time for which Model() returns `model`.
   [[nodiscard]] Time Clock(Time model) const { return start_ + model * dilation_; }
   [[nodiscard]] std::uint64_t dilation() const { return dilation_; }
 
@@ -24,8 +24,8 @@ class Pace {
   std::uint64_t dilation_;
 };
 
-// Takes the time that the kernel and the server need for a request off the fixed latencies of the
-// model. Times of resets and finishes stay: they are thousands of times longer.
+// Subtracts `overhead`, the time that the kernel and the server need for a request, from the fixed
+// latencies of the model. Resets and finishes keep their times, which are far longer.
 void TakeOff(zonemodel::Parameters* parameters, Time overhead);
 
 }  // namespace zoneblk

@@ -20,7 +20,7 @@ namespace zoneblk {
 namespace {
 
 constexpr unsigned kSectorShift = 9;
-// Names of completions that are not tags.
+// These identify completions that do not belong to a tag.
 constexpr std::uint64_t kSocket = std::uint64_t{1} << 32;
 constexpr std::uint64_t kSignal = kSocket + 1;
 
@@ -68,10 +68,11 @@ off_t DataOf(std::uint32_t tag, Bytes offset) {
   return static_cast<off_t>(abi::kDataOffset + (std::uint64_t{tag} << abi::kTagShift) + offset);
 }
 
-// Requests that are due wait for at most this much data of another one.
+// Data moves in pieces of this size, so that a due request waits for at most one piece.
 constexpr Bytes kPiece = Bytes{8} << 10;
 
-// Moves all bytes by `call`, which may move fewer at once, in pieces. Calls `between` behind each.
+// Moves all bytes in pieces by `call`, which may move fewer bytes at once. Calls `between` after
+// each piece.
 template <typename Call, typename Data, typename Between>
 bool All(Call call, int file, Data* data, Bytes bytes, off_t at, Between between) {
   for (Bytes moved = 0; moved < bytes;) {
@@ -139,7 +140,7 @@ void Server::Offer() {
   if (const int error = io_uring_submit(&ring_); error < 0) Fail(-error, "offer the queue");
 }
 
-// The ring has room for a command of each place and for both polls.
+// The ring has entries for a command of each place and for both polls.
 io_uring_sqe* Server::NewEntry() {
   io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
   if (sqe == nullptr) Fail(EBUSY, "io_uring");
@@ -169,7 +170,7 @@ void Server::WatchFile(int file, std::uint64_t name) {
   sqe->user_data = name;
 }
 
-// Completes what is due, waits, and takes what came. Returns whether to stop.
+// Completes due requests, waits, and takes new requests. Returns whether to stop.
 bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pace) {
   bool stop = false;
   Complete(pace);
@@ -199,7 +200,7 @@ bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pa
   return stop;
 }
 
-// What is due before its data has moved stays for the next call.
+// A due request whose data has not moved yet stays for the next call.
 void Server::Complete(const Pace& pace) {
   const Time now = Now();
   disk_->Advance(pace.Model(now), &done_);
@@ -213,7 +214,7 @@ void Server::Complete(const Pace& pace) {
   done_.erase(done_.begin(), later.begin());
 }
 
-// Between pieces of data: hands over what became due.
+// Completes requests that became due while data moves.
 void Server::CompleteDue(const Pace& pace) {
   const Time next = disk_->Next();
   if (next == zonemodel::kNever || pace.Clock(next) > Now()) return;
@@ -239,7 +240,7 @@ void Server::Waited(int result) {
   Fail(-result, "wait for the kernel");
 }
 
-// Hands over what is queued, and sleeps until something comes or the next request is due.
+// Submits queued commands, and sleeps until a completion comes or the next request is due.
 void Server::Wait(const Pace& pace) {
   const Time next = disk_->Next();
   io_uring_cqe* cqe = nullptr;
@@ -288,7 +289,7 @@ bool Server::Move(std::uint32_t tag, const zoneblk::Move& move, const Pace& pace
   return false;
 }
 
-// The kernel's buffer is zero behind the zones that it gets.
+// The rest of the kernel's buffer, after these zones, is zero.
 bool Server::SendReport(std::uint32_t tag) const {
   const abi::Description& description = descriptions_[tag];
   const std::vector<blk_zone> zones =

@@ -1,5 +1,5 @@
 // Serves a device: takes requests from the kernel's queue, moves their data, and completes each at
-// the model's time. One thread, which sleeps until a request comes or the next one is due.
+// the model's time. One thread does this. It sleeps until a request comes or the next one is due.
 
 #pragma once
 
@@ -28,9 +28,9 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Offers every place of the queue to the kernel; the device can be started then.
+  // Offers every place of the queue to the kernel. After that the device can be started.
   void Offer();
-  // Serves until the kernel has taken all places back, which a stop of the device leads to. Calls
+  // Serves until the kernel has taken all places back, as it does when the device is stopped. Calls
   // `stop` once if the process receives one of `signals`, which must be blocked.
   template <typename Stop>
   void Serve(const Identity& identity, const Socket& socket, const sigset_t& signals, Stop stop) {
@@ -66,7 +66,7 @@ class Server {
   io_uring ring_{};
   std::uint32_t offered_ = 0;  // places that the kernel has, or whose request is under way
   std::vector<std::pair<std::uint32_t, zoneblk::Move>> arrived_;  // tags, and what to move
-  std::vector<bool> moving_;                                      // by tag: its data has not moved
+  std::vector<bool> moving_;  // by tag: the data has not moved yet
   std::vector<bool> broken_;  // by tag: the data could not be moved
   std::vector<Done> done_;
   Lateness lateness_;

@@ -131,7 +131,7 @@ std::string SocketOf(const std::string& folder, std::uint32_t device) {
 Socket::Socket(std::string path) : path_(std::move(path)) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   const sockaddr_un address = AddressOf(path_);
-  unlink(path_.c_str());  // of a server that was killed
+  unlink(path_.c_str());  // left by a server that was killed
   file_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (file_ < 0 || bind(file_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       listen(file_, SOMAXCONN) != 0) {
@@ -146,7 +146,7 @@ Socket::~Socket() {
   unlink(path_.c_str());
 }
 
-// The text fits into the socket's buffer: a client that does not read cannot stop the server.
+// The text fits into the socket's buffer, so a client that does not read cannot block the server.
 void Socket::Answer(const std::string& text) const {
   const int client = accept4(file_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;

@@ -1,4 +1,4 @@
-// What a server reports about its device: one JSON object to everyone who connects to its socket.
+// The report of a server about its device: one JSON object for each connection to its socket.
 
 #pragma once
 
@@ -18,15 +18,17 @@ struct Identity {
   std::string model;  // its name and a digest of its parameters
   std::uint64_t dilation;
   Time overhead;  // on the kernel's clock
-  Time wakeup;    // the part of the overhead that lies behind the due time
+  Time wakeup;    // the part of the overhead after the due time
 };
 
 // How late completions were, on the kernel's clock.
 class Lateness {
  public:
-  // The server needs `wakeup` after the due time. It was taken off the latency with the overhead.
+  // The server needs `wakeup` after the due time. The overhead that was subtracted from the
+  // latencies contains it.
   Lateness(Time wakeup, std::uint64_t dilation) : wakeup_(wakeup), dilation_(dilation) {}
-  // `late`: beyond the due time. `latency`: from the model. Both on the kernel's clock.
+  // `late` is the time after the due time, `latency` the latency in the model. Both are on the
+  // kernel's clock.
   void Record(Time late, Time latency);
   [[nodiscard]] zonemodel::Json Report() const;
 
@@ -35,7 +37,7 @@ class Lateness {
   const std::uint64_t dilation_;
   zonemodel::Histogram histogram_;
   std::uint64_t on_time_ = 0;  // at most 2 % or 1 us of the model later than the wake-up
-  Time late_ = 0;              // sum of what is later than the wake-up
+  Time late_ = 0;              // sum of times later than the wake-up
   Time latency_ = 0;           // sum
 };
 
@@ -45,11 +47,11 @@ zonemodel::Json StatusOf(const Identity& identity, const Disk& disk, const Laten
 std::string NameOf(const zonemodel::Json& model);
 std::string NewUuid();
 
-// Devices whose server was killed: their sockets in `folder` have no listener.
+// Returns the devices whose servers were killed: their sockets in `folder` have no listener.
 std::vector<std::uint32_t> KilledServers(const std::string& folder);
 std::string SocketOf(const std::string& folder, std::uint32_t device);
 
-// A Unix socket; its folder is made, its file is removed at the end.
+// A Unix socket. The constructor makes its folder, the destructor removes its file.
 class Socket {
  public:
   // Throws std::system_error.
@@ -59,7 +61,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
 
   [[nodiscard]] int file() const { return file_; }
-  // Answers one connection.
+  // Answers one connection, if there is one.
   void Answer(const std::string& text) const;
 
  private:

@@ -66,7 +66,7 @@ IOStatus Open(const std::string& name, const char* mode, File* file) {
   return *file ? IOStatus::OK() : zlfs::MakeSystemError(errno, name);
 }
 
-// Errors of earlier writes show here at the latest.
+// Reports errors of earlier writes, too.
 IOStatus CloseChecked(const std::string& name, File* file) {
   if (!*file) return IOStatus::OK();
   const bool failed = std::ferror(file->get()) != 0;

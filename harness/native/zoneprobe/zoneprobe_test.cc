@@ -56,7 +56,7 @@ std::vector<std::uint32_t> Zones(std::uint32_t count) {
   return zones;
 }
 
-TEST(Cycles, EachTreatmentAsOftenAndFreshZonesServeOnce) {
+TEST(Cycles, TreatmentsAreEquallyFrequentAndFreshZonesServeOnce) {
   const auto treatments = Treatments(Parsed("0,50"), Parsed("50"));
   ASSERT_EQ(treatments.size(), 4U);
   const auto cycles = MakeCycles(treatments, 5, Zones(9), 7);
@@ -76,7 +76,7 @@ TEST(Cycles, EachTreatmentAsOftenAndFreshZonesServeOnce) {
   }
 }
 
-TEST(Cycles, SeedDecidesAndNothingElse) {
+TEST(Cycles, DependOnlyOnTheSeed) {
   const auto treatments = Treatments(Parsed("0,50"), Parsed("50"));
   const auto order = [&treatments](std::uint64_t seed) {
     std::string text;
@@ -130,7 +130,7 @@ class Program : public testing::Test {
   std::string err_;
 };
 
-TEST_F(Program, DoesWhatItSaysWithinOneActiveZone) {
+TEST_F(Program, CountsMatchThePlanWithinOneActiveZone) {
   ASSERT_EQ(Label(), 0) << err_;
   ASSERT_EQ(Probe(), 0) << err_;
   const auto summary = nlohmann::json::parse(out_);
@@ -189,7 +189,7 @@ TEST_F(Program, ListsEveryCommandOnce) {
   EXPECT_EQ(bytes, nlohmann::json::parse(out_)["bytes_written"]);
 }
 
-TEST_F(Program, LeavesEveryZoneEmptyButTheLabels) {
+TEST_F(Program, LeavesEveryZoneEmptyExceptTheLabels) {
   ASSERT_EQ(Label(), 0) << err_;
   ASSERT_EQ(Probe(), 0) << err_;
   const auto device = Open();
@@ -221,7 +221,7 @@ TEST_F(Program, FailsWhenItsFilesCannotBeWritten) {
   }
 }
 
-TEST_F(Program, RefusesWhatItWasNotGiven) {
+TEST_F(Program, RefusesADeviceWithoutALabel) {
   Open();
   EXPECT_EQ(Probe(), 3);
   EXPECT_EQ(err_.rfind("zoneprobe: not-labelled: ", 0), 0U) << err_;
@@ -243,7 +243,7 @@ TEST_F(Program, RefusesZonesWithData) {
   EXPECT_EQ(Label(), 3) << "a second label";
 }
 
-TEST_F(Program, RefusesWhatCannotBe) {
+TEST_F(Program, RefusesImpossibleArguments) {
   ASSERT_EQ(Label(), 0) << err_;
   EXPECT_EQ(Probe("--repeats=11 --first_writes=4 --seed=1"), 3);
   EXPECT_NE(err_.find("too-few-zones"), std::string::npos) << err_;

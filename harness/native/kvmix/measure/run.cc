@@ -110,8 +110,8 @@ class Thread {
         intended = shared->began + Seconds(schedule_->Next());
         if (shared->Over(intended) || !Wait(intended, *shared)) break;
       } else if (shared->Over(Clock::now())) {
-        // Before Next: the source expects that each operation it returns happens. An operation
-        // issued in time counts in full.
+        // Checked before Next, because the source expects that each operation it returns is
+        // executed. An operation that is issued in time counts in full.
         break;
       }
       if (!worker_.source->Next(&operation)) {
@@ -179,7 +179,7 @@ class Thread {
     done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const std::uint64_t took = Nanoseconds(ended - intended);
     spent_.store(spent_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
-    // If the reader resets longest_ in between, the value counts in either interval.
+    // If the reader resets longest_ in between, the value counts in one of the two intervals.
     if (took > longest_.load(std::memory_order_relaxed)) {
       longest_.store(took, std::memory_order_relaxed);
     }

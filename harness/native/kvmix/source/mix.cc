@@ -155,7 +155,7 @@ bool MixSource::Next(Operation* operation) {
   if (left_ == 0) return false;
   const std::optional<Kind> kind = kinds_->Next(&random_, slice_.Live());
   if (!kind) {
-    problem_ = "no key is left for the operations that are to come";
+    problem_ = "no key is left for the remaining operations";
     return false;
   }
   --left_;
@@ -201,8 +201,8 @@ bool MixSource::Next(Operation* operation) {
 
 bool MixSource::Insert(Operation* operation) {
   if (slice_.Full()) {
-    problem_ = "all " + std::to_string(slice_.Capacity()) +
-               " keys that a thread's part of the key space has room for were inserted";
+    problem_ = "a thread has inserted all " + std::to_string(slice_.Capacity()) +
+               " keys of its part of the key space";
     return false;
   }
   const std::uint64_t id = slice_.Insert();

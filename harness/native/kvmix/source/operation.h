@@ -12,7 +12,7 @@
 
 namespace kvmix {
 
-// Point queries have two kinds: a query of an absent key has a different cost and is counted apart.
+// Point queries have two kinds, because a query of an absent key has another cost.
 enum class Kind : std::uint8_t {
   kInsert,
   kUpdate,
@@ -28,8 +28,8 @@ inline constexpr std::array<std::string_view, kKinds> kKindNames = {
 
 constexpr std::size_t Index(Kind kind) { return static_cast<std::size_t>(kind); }
 
-// Views into buffers of the source, valid until its next operation. Ranges are closed: they include
-// `last`, even if no such key exists.
+// The views point into buffers of the source and are valid until its next operation. Ranges are
+// closed: they include `last`. A key `last` need not exist.
 struct Operation {
   Kind kind = Kind::kInsert;
   std::string_view key;

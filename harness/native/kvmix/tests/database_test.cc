@@ -67,7 +67,7 @@ class DatabaseTest : public testing::Test {
   std::vector<Source*> pointers_;
 };
 
-TEST_F(DatabaseTest, EveryReadOfEveryKindIsRight) {
+TEST_F(DatabaseTest, AllReadsReturnTheExpectedData) {
   Open();
   mix_.weights = {40, 20, 10, 0.5, 10, 10, 5};
   const RunResult result = Mix();
@@ -84,9 +84,10 @@ TEST_F(DatabaseTest, EveryReadOfEveryKindIsRight) {
   Close();
 }
 
-TEST_F(DatabaseTest, TheEndOfTheDurationLeavesNoKeyBehind) {
+TEST_F(DatabaseTest, TheEndOfTheDurationSkipsNoOperation) {
   Open();
-  // Every operation adds a key, so that one which is drawn but not done is missed.
+  // Every operation adds a key. So an operation that is drawn but not executed leaves a missing
+  // key.
   mix_.keys.key_space = 10'000'000;
   mix_.operations = 0;
   mix_.weights = {1, 0, 0, 0, 0, 0, 0};
@@ -98,7 +99,7 @@ TEST_F(DatabaseTest, TheEndOfTheDurationLeavesNoKeyBehind) {
   Close();
 }
 
-TEST_F(DatabaseTest, ALaterPhaseGoesOnWithTheKeys) {
+TEST_F(DatabaseTest, ALaterPhaseContinuesWithTheKeys) {
   Open();
   mix_.weights = {1, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(Mix().first_wrong, "");
@@ -116,7 +117,7 @@ TEST_F(DatabaseTest, ALaterPhaseGoesOnWithTheKeys) {
   Close();
 }
 
-TEST_F(DatabaseTest, WhatSomebodyElseDidIsFound) {
+TEST_F(DatabaseTest, ChangesByOthersAreDetected) {
   Open();
   mix_.weights = {1, 0, 0, 0, 0, 0, 0};
   Mix();
@@ -171,7 +172,7 @@ TEST_F(DatabaseTest, RangesAreClosed) {
   Close();
 }
 
-TEST_F(DatabaseTest, TellsWhatRocksDbTells) {
+TEST_F(DatabaseTest, ReportsTheStatisticsOfRocksDb) {
   options_.statistics = true;
   Open();
   mix_.weights = {1, 0, 0, 0, 0, 0, 0};
@@ -185,7 +186,7 @@ TEST_F(DatabaseTest, TellsWhatRocksDbTells) {
   Close();
 }
 
-TEST_F(DatabaseTest, NeverTakesAnotherDatabaseForItsOwn) {
+TEST_F(DatabaseTest, RefusesAMissingAndAnExistingDatabase) {
   options_.use_existing_db = true;
   rocksdb::Status status = Database::Open(options_, &database_);
   EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();

@@ -55,7 +55,7 @@ TEST(Histogram, AddsUp) {
   EXPECT_EQ(one.Buckets()[1].count, 2U);
 }
 
-TEST(Histogram, NothingIsNothing) {
+TEST(Histogram, AnEmptyHistogramHasNoBuckets) {
   Histogram nothing;
   EXPECT_EQ(nothing.min(), 0U);
   EXPECT_EQ(nothing.max(), 0U);

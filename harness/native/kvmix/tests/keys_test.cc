@@ -95,7 +95,7 @@ TEST(Slice, ThreadsShareTheKeysAndNoKeyIsShared) {
   EXPECT_EQ(live, 1003U);
 }
 
-TEST(Slice, AbsentKeysAreNoKeys) {
+TEST(Slice, AbsentKeysAreNeverInserted) {
   const Slice slice(Options(1000, 1000), 0);
   for (std::uint64_t id = 0; id < slice.Capacity(); ++id) {
     ASSERT_EQ(slice.LiveAt(slice.AbsentPosition(id)), Slice::kAbsent);
@@ -117,7 +117,7 @@ TEST(Slice, TextsSortAsPositionsDo) {
 }
 
 // Compares the live keys with a set after many deletions, and checks that draws are uniform.
-TEST(Slice, DrawsEveryLiveKeyAlike) {
+TEST(Slice, DrawsLiveKeysUniformly) {
   Slice slice(Options(0, 20'000), 0);
   std::set<std::uint64_t> live;
   Random random(3, 0);
@@ -142,7 +142,7 @@ TEST(Slice, DrawsEveryLiveKeyAlike) {
   EXPECT_NEAR(statistic, 999, 4 * std::sqrt(2.0 * 999));
 }
 
-TEST(Slice, LatestDrawsTheYoungest) {
+TEST(Slice, LatestPrefersTheNewestKeys) {
   Slice slice(Options(0, 10'000), 0);
   Random random(3, 0);
   Chooser any(Distribution::kUniform, 0.5);
@@ -162,7 +162,7 @@ TEST(Slice, LatestDrawsTheYoungest) {
   EXPECT_LT(old / 10'000, young / 10'000 - 300);
 }
 
-TEST(Slice, RangesHoldAsManyKeysAsAskedFor) {
+TEST(Slice, RangesHoldTheRequestedNumberOfKeys) {
   Slice slice(Options(10'000, 30'000), 0);
   Random random(1, 0);
   Chooser any(Distribution::kUniform, 0.5);

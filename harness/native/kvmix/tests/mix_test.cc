@@ -57,7 +57,7 @@ TEST(Mix, IsReproducibleToTheByte) {
 
 // Studies record seeds, so a seed must always produce the same operations. The expected value is
 // the FNV-1a digest of their text.
-TEST(Mix, ASeedGivesWhatItAlwaysGave) {
+TEST(Mix, ASeedAlwaysGivesTheSameOperations) {
   std::uint64_t digest = 0xcbf29ce484222325;
   for (const char letter : Text(AllKinds(10'000))) {
     digest = (digest ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
@@ -117,7 +117,7 @@ TEST(Mix, GatedCountsAreExactAndKindsWait) {
   EXPECT_EQ(found, wanted);
 }
 
-TEST(Mix, GatedKeepsAKeyForThoseWhoNeedOne) {
+TEST(Mix, GatedKeepsAKeyForOperationsThatNeedOne) {
   MixOptions options = Options(1000);
   options.gated = true;
   options.weights = {45, 5, 45, 0, 5, 0, 0};  // as many deletes as inserts
@@ -128,7 +128,7 @@ TEST(Mix, GatedKeepsAKeyForThoseWhoNeedOne) {
   EXPECT_EQ(source.keys().Live(), 0U);
 }
 
-TEST(Mix, BeginsWithAnInsertWhenThereIsNothing) {
+TEST(Mix, BeginsWithAnInsertInAnEmptyDatabase) {
   MixOptions options = Options(10);
   options.weights = {1, 99, 0, 0, 0, 0, 0};
   MixSource source(options, 0);
@@ -137,7 +137,7 @@ TEST(Mix, BeginsWithAnInsertWhenThereIsNothing) {
   EXPECT_EQ(operation.kind, Kind::kInsert);
 }
 
-TEST(Mix, SaysWhyItCannotGoOn) {
+TEST(Mix, ReportsWhyItCannotContinue) {
   MixOptions options = Options(10);
   options.weights = {0, 1, 0, 0, 0, 0, 0};
   Operation operation;
@@ -155,7 +155,7 @@ TEST(Mix, SaysWhyItCannotGoOn) {
 }
 
 // Applies each operation to a map and compares the map with the source's expected contents.
-TEST(Mix, ExpectsWhatItsOperationsLeave) {
+TEST(Mix, ExpectedContentsFollowTheOperations) {
   MixOptions options = AllKinds(30'000);
   options.keys.existing = 500;
   options.keys.key_space = 30'500;
@@ -254,7 +254,7 @@ TEST(Mix, FaultsAreNamed) {
             std::string::npos);
 }
 
-TEST(Values, FollowFromTheirTag) {
+TEST(Values, DependOnlyOnTheirTag) {
   ValueMaker maker(100, 1.0);
   const std::string one = maker.Make(1);
   EXPECT_EQ(one.size(), 100U);
@@ -265,7 +265,7 @@ TEST(Values, FollowFromTheirTag) {
   EXPECT_EQ(ValueMaker(5, 1.0).Make(0xabcdef0123456789), "abcde");
 }
 
-TEST(Values, HaveTheCompressedShare) {
+TEST(Values, HaveTheCompressionRatio) {
   const std::string half = ValueMaker(1000, 0.5).Make(3);
   EXPECT_EQ(half.substr(500), std::string(500, '.'));
   EXPECT_EQ(half.substr(0, 500).find('.'), std::string::npos);

@@ -79,7 +79,7 @@ TEST_F(Program, RunsInPhases) {
   EXPECT_NE(ended.err.find("is missing"), std::string::npos) << ended.err;
 }
 
-TEST_F(Program, GeneratesWhatItRunsAndReplaysIt) {
+TEST_F(Program, GeneratesTheOperationsOfARunAndReplaysThem) {
   const std::string mix = std::string(kMix) + " --operations=4000 --seed=9 --threads=2";
   ASSERT_EQ(Call("generate --out=" + Path("trace") + mix).status, 0);
   const Ended again = Call("generate --out=-" + mix);

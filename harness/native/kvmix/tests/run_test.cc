@@ -96,7 +96,7 @@ TEST(Run, AnOpenLoopKeepsItsRate) {
 
 // A stall of the target delays all operations whose intended start lies in it. Service times do not
 // show the delay. The times from the intended starts do: on average half of the stall.
-TEST(Run, AnOpenLoopOmitsNothing) {
+TEST(Run, AnOpenLoopCountsWaitingTime) {
   const auto sources = Sources(1000, 1);
   const RunResult result =
       RunWorkload(Workers<StallingTarget>(sources, 100, milliseconds(400)), {.rate = 1000}, kNever);
@@ -111,7 +111,7 @@ TEST(Run, AnOpenLoopOmitsNothing) {
   EXPECT_GT(intended, 20 * service);
 }
 
-TEST(Run, PoissonArrivalsHaveTheirRateToo) {
+TEST(Run, PoissonArrivalsKeepTheirRate) {
   const auto sources = Sources(2000, 1);
   const RunResult result =
       RunWorkload(Workers<NoTarget>(sources),
@@ -134,7 +134,7 @@ TEST(Run, TheFirstFailureEndsIt) {
   EXPECT_EQ(result.Operations(), 0U);
 }
 
-TEST(Run, AKeyThatIsMissingIsFoundWithoutVerification) {
+TEST(Run, AMissingKeyIsDetectedWithoutVerification) {
   const auto sources = Sources(100, 1);
   const RunResult result = RunWorkload(Workers<ForgetfulTarget>(sources), {}, kNever);
   EXPECT_EQ(result.wrong, result.kinds[Index(Kind::kQuery)].service.count());
@@ -183,7 +183,7 @@ TEST(Run, TheReportAddsUp) {
   EXPECT_EQ(of_kinds, total);
 }
 
-TEST(Run, TheReportTellsLatencies) {
+TEST(Run, TheReportHasLatencies) {
   const std::string path = testing::TempDir() + "kvmix-latency-" + std::to_string(getpid());
   const auto sources = Sources(500, 1);
   std::vector<Worker> workers;
@@ -238,7 +238,7 @@ TEST(Run, AReportThatCannotBeWrittenIsAProblem) {
   EXPECT_NE(result.problem.find("/no/such/folder"), std::string::npos);
 }
 
-TEST(Summary, HasWhatHappenedAndNothingElse) {
+TEST(Summary, HasOnlyTheKindsThatOccurred) {
   const auto sources = Sources(100, 1);
   const auto summary = Summary(RunWorkload(Workers<NoTarget>(sources), {.rate = 10'000}, kNever));
   EXPECT_EQ(summary["operations"], 100);

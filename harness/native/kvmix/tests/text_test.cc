@@ -44,14 +44,14 @@ TEST(Text, EveryLineComesBack) {
   }
 }
 
-TEST(Text, DamageIsNoOperation) {
+TEST(Text, DamagedLinesAreRefused) {
   for (const char* line : {"", " ", "I", "I k", "I k ", "I k v more", "Q", "Q k v", "X k v",
                            "IU k v", "I  v", "S a", "D", "i k v", "R a b c"}) {
     EXPECT_FALSE(ParseText(line)) << "'" << line << "'";
   }
 }
 
-TEST_F(Trace, TellsWhatReadsMustFind) {
+TEST_F(Trace, KnowsWhatReadsMustReturn) {
   const auto source = Open(kTrace);
   ASSERT_NE(source, nullptr);
   Operation operation;
@@ -82,7 +82,7 @@ TEST_F(Trace, NamesTheDamagedLine) {
   EXPECT_NE(source->Problem().find("line 2"), std::string::npos);
 }
 
-TEST_F(Trace, ALastLineNeedsNoNewlineAndLongOnesAreWhole) {
+TEST_F(Trace, TheLastLineNeedsNoNewlineAndLinesCanBeLong) {
   const std::string value(100'000, 'v');
   const auto source = Open("I k " + value + "\nQ k");
   Operation operation;

@@ -28,7 +28,7 @@ inline constexpr const char* kShape = "zones=48&zone_size=256K&zone_capacity=192
 inline constexpr int kWriters = 3;
 inline constexpr int kFilesEach = 300;
 // Live files per writer: two thirds of the device, and less than half of it. A replay at another
-// setting waits with its writers in the recorded order, so on a full device it may find no room.
+// setting keeps the recorded order of its writers, so it may find no space on a full device.
 inline constexpr std::size_t kKept = 30;
 inline constexpr std::size_t kKeptWithRoom = 20;
 inline constexpr std::size_t kMaxFile = 128 << 10;
@@ -104,7 +104,7 @@ class ReplayTest : public testing::Test {
     std::filesystem::create_directories(folder_);
     trace_ = folder_ + "/trace";
   }
-  // The trace of a failed test stays: threads make it, so the next run makes another.
+  // The trace of a failed test is kept, because its threads give another trace in the next run.
   void TearDown() override {
     if (!HasFailure()) std::filesystem::remove_all(folder_);
   }

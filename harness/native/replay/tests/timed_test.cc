@@ -1,4 +1,4 @@
-// Times of replays: what traces hold, and what a modelled drive makes of them.
+// Tests of replays with times: the contents of traces, and their times on a modelled drive.
 
 #include "replay/timed.h"
 
@@ -40,7 +40,7 @@ class Script {
     }
   }
 
-  // A write of `size` bytes that comes at `time` and takes 1 ms.
+  // Adds a write of `size` bytes that starts at `time` and takes 1 ms.
   Script& Write(std::uint32_t thread, std::uint64_t time, std::uint64_t file, std::uint64_t size,
                 Cause cause = Cause::kCompaction) {
     Add(thread, time,
@@ -101,8 +101,9 @@ TEST(Timed, ThreadsRunSideBySide) {
   EXPECT_EQ(times.modelled, 6 * kMs + Sum(Appends(times)) / 2);
 }
 
-TEST(Timed, AZoneKeepsItsOrderAndNoLatencyCountsForIt) {
-  // Thread 1 thinks between its writes; in the recording thread 2 came behind the second one.
+TEST(Timed, AZoneKeepsItsOrderAndLatenciesExcludeTheWait) {
+  // Thread 1 thinks between its writes. In the recording, the write of thread 2 followed the second
+  // one.
   Script script;
   script.Write(1, 1 * kMs, 1, 8192, Cause::kOther).Write(1, 20 * kMs, 1, 8192, Cause::kOther);
   script.Do(1, 21 * kMs, Step::kLeft, 1);
@@ -113,7 +114,7 @@ TEST(Timed, AZoneKeepsItsOrderAndNoLatencyCountsForIt) {
   EXPECT_LT(Appends(times, Cause::kOther).latencies.max(), kMs);
 }
 
-TEST(Timed, ASyncHoldsItsWritesItsCommitAndItsResets) {
+TEST(Timed, ASyncIncludesItsWritesAndItsCommit) {
   Script script;
   script.Write(1, 2 * kMs, 1, 8192)
       .Add(1, 5 * kMs, SyncEvent{.file = 1, .log = 1, .took = 4 * kMs});
@@ -128,7 +129,7 @@ TEST(Timed, ASyncHoldsItsWritesItsCommitAndItsResets) {
   EXPECT_EQ(Commands(times, zonemodel::Operation::kWrite).bytes, 2 * 8192U + 2 * 4096U);
 }
 
-TEST(Timed, AResetWaitsForReadsAndNoSyncCountsForThat) {
+TEST(Timed, AResetWaitsForReadsAndSyncsExcludeTheWait) {
   constexpr std::uint64_t kDeleted = 2;
   Script script;
   script.Write(1, 1 * kMs, kDeleted, 1 << 20).Do(1, 2 * kMs, Step::kLeft, kDeleted);
@@ -151,7 +152,7 @@ TEST(Timed, AResetWaitsForReadsAndNoSyncCountsForThat) {
   const Times::Command& syncs = times.syncs[static_cast<std::size_t>(Cause::kMetadata)];
   ASSERT_EQ(resets.latencies.count(), 1U);
   ASSERT_EQ(syncs.latencies.count(), 1U);
-  EXPECT_GT(times.modelled, 30 * kMs);  // the reset comes behind the read
+  EXPECT_GT(times.modelled, 30 * kMs);  // the reset follows the read
   EXPECT_GT(times.turns, 20 * kMs);
   EXPECT_GT(syncs.latencies.max(), resets.latencies.max());
   EXPECT_LT(syncs.latencies.max(), 10 * kMs);
@@ -181,7 +182,7 @@ TEST(Timed, ReadsFollowTheFileToItsZones) {
   EXPECT_EQ(times.modelled, (2 + 2) * kMs + Sum(Appends(times)) + Sum(reads));
 }
 
-TEST(Timed, AZoneThatIsNoWholeNumberOfUnitsIsPlayed) {
+TEST(Timed, AZoneWithAPartialLastUnitIsPlayed) {
   zonemodel::EventQueue events;
   zonemodel::Parameters parameters = Drive();
   parameters.zones->capacity = 100 << 10;  // a unit and a part
@@ -286,7 +287,7 @@ std::size_t ReadsIn(const Mount& mount) {
   return reads;
 }
 
-TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreOne) {
+TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreMerged) {
   bool together = false;
   const auto load = [&together](const std::string& thread) {
     return [thread, &together](FileSystem* fs) {
@@ -333,8 +334,8 @@ TEST_F(TimedReplay, OnlyChosenReadsAreRecordedAndNeighboursAreOne) {
   EXPECT_EQ(reads("compaction", "rocksdb:low"), 2U);
 }
 
-// A log that is flushed and never synced has commits too: of its name, of the zones that its end is
-// written to, and at its close if this writes to a new zone.
+// A log that is flushed and never synced also has commits: for its name, for zones that its end is
+// written to, and at its close if the close writes to a new zone.
 TEST_F(TimedReplay, CommitsOfALogThatIsNotSyncedAreRecorded) {
   using Commits = std::pair<int, int>;  // before the close, and at it
   const auto record = [this](std::uint64_t more) {
@@ -396,7 +397,7 @@ TEST_F(TimedReplay, AnOlderTraceReplaysAsBefore) {
         .number = 1},
        chunk.data(), chunk.size());
   const auto bytes = std::filesystem::file_size(trace_);
-  EXPECT_LE(bytes, 2 * chunk.size());  // what the times may cost
+  EXPECT_LE(bytes, 2 * chunk.size());  // times may double the size
   std::ofstream(trace_, std::ios::binary) << chunk;
   const Mount newer = mount;
   Read();

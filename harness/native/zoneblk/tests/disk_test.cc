@@ -1,4 +1,5 @@
-// Requests of the kernel on a small modelled drive: times, results, states of zones, data to move.
+// Tests of the kernel's requests on a small modelled drive: times, results, states of zones, data
+// to move.
 
 #include "zoneblk/disk.h"
 
@@ -92,10 +93,10 @@ TEST_F(DiskTest, ResultsComeWhenTheyAreDueAndNotBefore) {
   disk_.Advance(now_ + kMs, &done);  // late
   ASSERT_EQ(done.size(), 2U);
   EXPECT_EQ(done[1].tag, 4U);
-  EXPECT_EQ(done[1].due, now_ + 17 * kUs);  // behind the other in the serial stage
+  EXPECT_EQ(done[1].due, now_ + 17 * kUs);  // after the other one in the serial stage
 }
 
-TEST_F(DiskTest, NothingIsToBeDoneWhereNothingIsUnderWay) {
+TEST_F(DiskTest, NextIsNeverWithoutARequestUnderWay) {
   for (Bytes at = 0; at < 64 * kKiB; at += 4 * kKiB) Do(Op::kWrite, at, 4 * kKiB);
   // The die still programs what is in the buffer.
   EXPECT_EQ(disk_.Next(), zonemodel::kNever);
@@ -128,7 +129,7 @@ TEST_F(DiskTest, ReadsGetZerosWhereNothingIsWritten) {
   EXPECT_EQ(move_.offset, 4 * kKiB);
   EXPECT_EQ(move_.bytes, 4 * kKiB);
   EXPECT_EQ(move_.zeros, 12 * kKiB);
-  // Old data is not seen behind a reset, and a finish adds none.
+  // A reset hides old data, and a finish adds no data.
   Do(Op::kReset, 0);
   Do(Op::kRead, 0, 8 * kKiB);
   EXPECT_EQ(move_.bytes, 0U);
@@ -258,7 +259,7 @@ TEST_F(ConventionalTest, AcceptsRandomWritesAndDiscards) {
 
 TEST_F(ConventionalTest, BeginsUsed) {
   EXPECT_EQ(disk_.media().host + disk_.media().moved + disk_.media().erases, 0U);
-  // As before a run: no page holds data.
+  // As before a run, no page holds data.
   ASSERT_EQ(Do(Op::kDiscard, 0, disk_.size()).error, 0);
   for (Bytes offset = 0; offset < disk_.size() / 8; offset += 256 * kKiB) {
     ASSERT_EQ(Do(Op::kWrite, offset, 256 * kKiB).error, 0);
@@ -267,7 +268,7 @@ TEST_F(ConventionalTest, BeginsUsed) {
   EXPECT_EQ(disk_.media().moved, 0U);
 }
 
-TEST_F(SmallBlockTest, WritesBelowAPageOfTheMapEnd) {
+TEST_F(SmallBlockTest, WritesSmallerThanAPageOfTheMapEnd) {
   for (Bytes i = 0; i < 40; ++i) {
     now_ += 10 * kMs;  // nothing is under way
     EXPECT_EQ(Latency(Do(Op::kWrite, i * 16 * kKiB, 512)), 10 * kUs) << i;
@@ -282,11 +283,11 @@ TEST_F(ConventionalTest, HasNoZones) {
   EXPECT_EQ(disk_.capacity(), disk_.size());
 }
 
-// A server sleeps until Next(). Random requests on two equal disks: one is advanced at Next() only,
-// the other one also right before.
+// A server sleeps until Next(). This sends random requests to two equal disks. One is advanced at
+// Next() only, the other one also just before it.
 class Sleeps : public testing::TestWithParam<bool> {
  protected:
-  // Returns a request that needs no order.
+  // Returns a request that is valid in any order.
   Request Draw() {
     const Bytes pages = (GetParam() ? 2 * kCapacity : sleeper_.size()) / (4 * kKiB);
     const Bytes bytes = (1 + random_.Below(64)) * 4 * kKiB;
@@ -346,8 +347,8 @@ TEST_P(Sleeps, NoRequestIsDoneBeforeNext) {
     early.clear();
     ++turns;
   }
-  EXPECT_LT(turns,
-            5 * kRequests);  // writes that wait for the buffer wake for each program and erase
+  // While writes wait for the buffer, each program and each erase causes a turn.
+  EXPECT_LT(turns, 5 * kRequests);
 }
 
 INSTANTIATE_TEST_SUITE_P(Disk, Sleeps, testing::Bool());
@@ -375,7 +376,7 @@ TEST(Pace, TakesTheOverheadOffFixedLatencies) {
   TakeOff(&parameters, 7 * kUs);
   EXPECT_EQ(parameters.front.write, 3 * kUs);
   EXPECT_EQ(parameters.front.flush, 0U);
-  // A read has 5 us in the front, the rest comes off the die.
+  // A read takes 5 us in the front end. The rest comes off the die.
   EXPECT_EQ(parameters.front.read, 0U);
   EXPECT_EQ(parameters.flash.read_4k, 48 * kUs);
   EXPECT_EQ(parameters.zones->open, 2 * kUs);

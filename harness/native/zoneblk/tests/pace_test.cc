@@ -1,4 +1,4 @@
-// What is taken off the model's latencies for the time that requests need outside of it.
+// Tests which latencies of the model the overhead is subtracted from.
 
 #include "zoneblk/pace.h"
 
@@ -19,7 +19,7 @@ zonemodel::Parameters Less(Time overhead) {
   return parameters;
 }
 
-TEST(TakeOff, AReadLosesWhatItsFrontEndIsTooShortForInTheDie) {
+TEST(TakeOff, OverheadBeyondTheFrontEndComesOffTheDieOfARead) {
   const zonemodel::Parameters less = Less(12 * kUs);
   EXPECT_EQ(less.front.write, 0U);
   EXPECT_EQ(less.front.append, 1 * kUs);
@@ -29,7 +29,7 @@ TEST(TakeOff, AReadLosesWhatItsFrontEndIsTooShortForInTheDie) {
 }
 
 // The fastest read takes read_4k - read_spread.
-TEST(TakeOff, NoReadTakesLessThanNoTime) {
+TEST(TakeOff, NoTimeOfAReadIsNegative) {
   const zonemodel::Parameters less = Less(1000 * kUs);
   EXPECT_EQ(less.flash.read_4k, less.flash.read_spread);
   EXPECT_EQ(less.flash.read_page, less.flash.read_spread + 12 * kUs);

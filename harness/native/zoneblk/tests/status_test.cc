@@ -1,4 +1,4 @@
-// Contents, and the report that a server gives.
+// Tests of contents and of a server's report.
 
 #include "zoneblk/status.h"
 
@@ -61,18 +61,18 @@ TEST_P(ContentsTest, LeavesNoFile) {
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, ContentsTest, testing::Values("", testing::TempDir()));
 
-TEST(Contents, RefusesAFolderThatIsNotThere) {
+TEST(Contents, RefusesAMissingFolder) {
   EXPECT_THROW(Contents("/nowhere", kMiB, kMiB), zonemodel::BadInput);
 }
 
-TEST(Lateness, CountsWhatIsOnTime) {
+TEST(Lateness, CountsCompletionsOnTime) {
   Lateness lateness(5000, 8);
   EXPECT_TRUE(lateness.Report()["on_time_share"].is_null());
   EXPECT_EQ(lateness.Report()["latency_sum_ns"], 0);
-  lateness.Record(13'000, 100'000);    // 1 us of the model behind the wake-up
-  lateness.Record(13'001, 100'000);    // more
+  lateness.Record(13'000, 100'000);    // 1 us of the model after the wake-up
+  lateness.Record(13'001, 100'000);    // a nanosecond more
   lateness.Record(14'000, 1'000'000);  // less than 2 %
-  lateness.Record(4999, 0);            // a quick wake-up makes up for no late one
+  lateness.Record(4999, 0);            // a quick wake-up does not compensate for a late one
   EXPECT_DOUBLE_EQ(lateness.Report()["on_time_share"].get<double>(), 0.75);
   EXPECT_EQ(lateness.Report()["max_ns"], 14'000);
   EXPECT_EQ(lateness.Report()["count"], 4);
@@ -132,7 +132,7 @@ TEST(Socket, AnswersWithTheStatus) {
     EXPECT_EQ(status["wakeup_ns"], 5000);
     EXPECT_EQ(status["size"], 32 * kMiB);
     EXPECT_EQ(status["commands"]["reset_all"]["count"], 0);
-    const Socket other(path);  // behind a server that was killed
+    const Socket other(path);  // as after a server that was killed
     close(Ask(path));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
