@@ -2,9 +2,9 @@
 
 The wait task of the run role polls ``progress.json``; the default callback would print "FAILED -
 RETRYING" for each poll. This one prints the runner's progress line when it changes. The clock of a
-machine on the instruction clock runs at another speed, so the time left is converted to the
-controller's. A message of several lines, which the default prints as a JSON list, is printed line
-by line.
+rig on the instruction clock runs at another speed, so the time left is converted to the
+controller's clock. The default prints a message of several lines as a JSON list; this one prints it
+line by line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ extends_documentation_fragment:
   - result_format_callback
 """
 
-# Clocks are compared after this many seconds of the host, and taken as one within this error.
+# Clocks are compared after this many seconds of the host. Within this error they count as equal.
 _TELLING_SECONDS = 5
 _SAME_CLOCK = 0.1
 
@@ -50,7 +50,7 @@ class CallbackModule(Default):
             around, _, _ = text.partition("{")
             record = json.loads(text[len(around) :])
             line, left = record["line"], record["eta_seconds"]
-            uptime = float(around.split()[1])  # behind the boot id
+            uptime = float(around.split()[1])  # after the boot id
         except (ValueError, KeyError, TypeError, IndexError):
             super().v2_runner_retry(result)
             return
