@@ -1,5 +1,5 @@
 # zonelab: `make study` runs a first study without any hardware, `make test` runs all tests.
-# `make help` lists the rest. Questions are asked on a terminal only, and not with YES=1.
+# `make help` lists the rest. make asks questions only on a terminal, and none with YES=1.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,7 +16,7 @@ SET ?=
 RETRY ?=
 YES ?=
 
-# RIG=NAME runs all of a study on that rig. Without it a study runs on the rigs that it names.
+# With RIG=NAME all of a study runs on that rig. Without it, a study runs on the rigs that it names.
 ONE_RIG := $(if $(filter file,$(origin RIG)),,$(RIG))
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,7 +26,7 @@ TIMES := --durations=25 --durations-min=1 --junitxml=build/tests.xml
 
 export PYTHON YES
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# Compiled native code is kept between builds, and shared by checkouts, where ccache is installed.
+# If ccache is installed, compiled native code is kept between builds and shared by checkouts.
 export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
@@ -55,9 +55,9 @@ test: ## Lint, native, crash, unit, runner, role and rig tests (40 to 75 minutes
 
 setup: .venv/base ## Make .venv with the command .venv/bin/zonelab
 
-setup-dev: .venv/dev .venv/packages ## The same, with what lint and tests need
+setup-dev: .venv/dev .venv/packages ## The same, with the packages for lint and tests
 
-rig-image: setup ## Install QEMU and the image builder, build the rig's image unless it is cached
+rig-image: setup ## Install QEMU and the image builder, and build the rig's image unless it is cached
 	@$(PLAYBOOK) ansible/rig.yml -e rig_name=$(RIG) --skip-tags image
 	@zonelab rig build $(RIG) # by hand: Ansible would not show its progress
 
@@ -90,7 +90,7 @@ test-fast: .venv/dev ## All unit and runner tests (6 to 8 minutes; no root, no r
 
 test-all: test test-guard test-campaigns test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
-test-native: test-native-sanitize test-native-threads test-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
+test-native: test-native-sanitize test-native-threads test-crash ## Native tests with AddressSanitizer and UBSan, tests of threads with ThreadSanitizer, and crash campaigns
 
 test-native-sanitize: setup-dev
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
@@ -103,7 +103,7 @@ test-native-threads: setup-dev
 	@GTEST_BRIEF=1 ctest --test-dir build/native-tsan --output-on-failure -L threads
 
 .PHONY: build/native-test build/native-release build/native-installed
-# At full speed, with the crash campaigns: under a sanitizer they would take an hour.
+# An optimised build, because the crash campaigns would take an hour under a sanitizer.
 build/native-test:
 	@cmake -S harness/native -B $@ --preset test >/dev/null
 	@cmake --build $@ -j2 --target zlfs-torture >/dev/null
@@ -112,13 +112,15 @@ build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
 	@cmake --build $@ -j2 >/dev/null
 
-# For runs on this machine. Without root, the packages of requirements/apt/native.txt must be there.
+# The programs for runs on this machine. Without root, the packages of requirements/apt/native.txt
+# must be installed.
 build/native-installed:
 	@requirements/apt.sh native
 	@$(MAKE) build/native-release
 	@cmake --install build/native-release --prefix $@ >/dev/null
 
-# Symbols are bound at start: lazy binding takes a tenth of the time of thousands of short processes.
+# LD_BIND_NOW binds symbols at start. In thousands of short processes, lazy binding takes a tenth of
+# the time.
 TORTURE = LD_BIND_NOW=1 build/native-test/zlfs/crash/zlfs-torture
 CRASH_SECONDS ?= 150
 
@@ -135,34 +137,34 @@ test-crash-long: setup-dev rig-image build/native-test ## zlfs: 300 kills, every
 	@$(TORTURE) faults --first=1 --schedules=100000
 	@zonelab rig exec $(RIG) -- $(BIN)/python -m tests.rig.zlfs_resets --points=50 --seed=15
 
-test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
+test-zlfs-long: setup-dev build/native-release ## Fill zlfs with 10 M keys, verify and count them, check the file system
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
-test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
+test-guard: setup-dev rig-image ## Refusals to overwrite devices, in every situation, simulated and on a rig: no byte is written
 	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_device_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
 
 test-campaigns: setup-dev rig-image ## Whole campaigns: a killed tenant, preconditioning, three levels on the timed rig, a layout, an interrupted tuning, replays (about an hour)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_tenants.py tests/rig/test_precondition.py tests/rig/test_timed.py tests/rig/test_timed_nvme.py tests/rig/test_timed_kills.py tests/rig/test_block_level.py tests/rig/test_layout.py tests/rig/test_safety.py tests/rig/test_rig_replay.py
 
-test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that accept one come up; a campaign of btrfs
+test-geometry: setup-dev rig-image ## Every level's probe on six geometries (two rigs in turn), a bring-up of each level that accepts one, and a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py
 
-test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
+test-dm-zoned: setup-dev rig-image ## Kill a runner on dm-zoned's own rig, and resume the campaign (about 3 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_dm_zoned.py
 
 test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_ZAP_SOURCE=FOLDER your dm-zap runs twice in one boot (image 12 minutes, then 10, or 26 with your source)
 	@$(MAKE) rig-image RIG=dm-zap
 	@ZONELAB_SLOW=1 DM_ZAP_SOURCE='$(DM_ZAP_SOURCE)' $(BIN)/pytest -m rig tests/rig/test_dm_zap.py
 
-test-zenfs: setup-dev ## Your ZenFS, ZENFS_SOURCE=FOLDER, is built on its own rig and runs; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (image 5 minutes, then 16)
+test-zenfs: setup-dev ## Build your ZenFS, ZENFS_SOURCE=FOLDER, on its own rig and run it; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (image 5 minutes, then 16)
 	@test -z '$(ZENFS_SOURCE)' || $(MAKE) rig-image RIG=zenfs
 	@ZONELAB_SLOW=1 ZENFS_SOURCE='$(ZENFS_SOURCE)' ROCKSDB_SOURCE='$(ROCKSDB_SOURCE)' $(BIN)/pytest -m rig -rs tests/rig/test_zenfs.py
 
-test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more (about 5 minutes)
+test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more than f2fs (about 5 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_amplification.py
 
-test-two-hosts: setup-dev rig-image ## One campaign on two rigs at once, one of which fails
+test-two-hosts: setup-dev rig-image ## One campaign on two rigs at once; one of them fails
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_two_hosts.py
 
 vagrant-packages:
@@ -195,10 +197,10 @@ bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpf
 bench-collection: setup build/native-installed ## zlfs in memory: bytes written and copied when collection starts early or late
 	@$(BIN)/python tests/bench/collection.py
 
-bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmpfs, in pairs; what they cost in CPU time
+bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmpfs, in pairs; their cost in CPU time
 	@$(BIN)/python tests/bench/ticker_cost.py
 
-bench-kvmix: setup build/native-release ## kvmix without a database: operations made per second and core, by distribution of keys
+bench-kvmix: setup build/native-release ## kvmix without a database: generated operations per second and core, by distribution of keys
 	@$(BIN)/python tests/bench/kvmix.py
 
 bench-scale: setup ## The report of 10,000 synthetic runs: seconds and memory to load, compare and render (RUNS=, SAMPLES=)
@@ -210,7 +212,7 @@ bench-replay: setup build/native-release ## zonelab replay: seconds of a grid of
 bench-model: setup build/native-release ## The model of a drive: commands per second and core, seconds to validate, seconds of 33 replays with times
 	@$(BIN)/python tests/bench/model.py
 
-bench-native: setup build/native-release ## A run of zlfs on a modelled drive, repeated natively: rates beside the rig's (RUN=FOLDER of the run)
+bench-native: setup build/native-release ## Repeat a run of zlfs on a modelled drive natively, and print its rates beside those of the rig (RUN=FOLDER of the run)
 	@PYTHONPATH=$(CURDIR) $(BIN)/python tests/bench/native_drive.py '$(RUN)'
 
 ##@ Upkeep
@@ -225,7 +227,7 @@ schemas: setup ## Regenerate configs/schema from the models
 docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from errors in the code, harness/zn540.py from measured points
 	@$(BIN)/python -m tests.upkeep docs
 
-examples: setup-dev ## The tables of a study in README, docs/zlfs.md or docs/results.md, from a campaign of it: CAMPAIGN=
+examples: setup-dev ## Regenerate the tables of a study in README, docs/zlfs.md or docs/results.md from its campaign: CAMPAIGN=
 	@$(BIN)/python -m tests.upkeep examples '$(CAMPAIGN)'
 
 example-bundles: setup-dev build/native-release ## Record the campaigns under results/ again, on rigs (25 minutes)
@@ -234,5 +236,5 @@ example-bundles: setup-dev build/native-release ## Record the campaigns under re
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build
 
-help: ## This list; durations are of two cores without KVM
+help: ## Print this list; durations are for two cores without KVM
 	@$(PYTHON) -m tests.upkeep help

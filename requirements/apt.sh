@@ -2,7 +2,7 @@
 # Install the distribution packages of lists in requirements/apt that are missing.
 # usage: requirements/apt.sh [--optional] LIST...
 #
-# A package counts as present when it is installed, or when a program of its name is on the PATH.
+# A package counts as present if it is installed, or if a program of its name is on the PATH.
 # With --optional, packages that the distribution lacks or cannot install are reported and skipped.
 set -eu
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs once inside the guest's file tree while the image is built (harness/rig/image.py calls it).
+# Runs once inside the guest's file tree, while harness/rig/image.py builds the image.
 # Leaves /boot/zonelab/{vmlinuz,initrd,packages.txt,host_key.pub} for the host to copy out.
 set -eu
 
@@ -11,11 +11,12 @@ mkdir -p "$out"
 if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
   # shellcheck disable=SC2086 # a list of package names
   apt-get install --yes --no-install-recommends $BUILD_PACKAGES
-  # g++ 12 sees overlapping copies in std::string where there are none (GCC bug 105651).
+  # g++ 12 falsely warns of overlapping copies in std::string (GCC bug 105651).
   cmake -S /usr/src/zonelab/native -B /usr/src/zonelab/build \
     -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DCMAKE_CXX_FLAGS=-Wno-error=restrict \
     -DCMAKE_INSTALL_PREFIX=/usr/local/lib/zonelab/native
-  # The installed programs, and the tests that need zones of a kernel or a machine to reset.
+  # The installed programs, and the tests that need zones of a kernel or a machine that can be
+  # reset.
   cmake --build /usr/src/zonelab/build --parallel 2 \
     --target coldfill kvmix zlfs zlfs_tool zoneprobe zoneblk zonemodel zlfs_zoned_test zlfs-torture
   cmake --install /usr/src/zonelab/build
@@ -57,7 +58,7 @@ for unit in \
 done
 systemctl enable --quiet ssh.service
 
-# Generators look for consoles, partitions, encrypted disks, TPMs: the rig has none of them.
+# Generators look for consoles, partitions, encrypted disks and TPMs, which the rig does not have.
 mkdir -p /etc/systemd/system-generators
 for generator in /usr/lib/systemd/system-generators/*; do
   case $generator in
