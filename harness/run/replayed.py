@@ -41,7 +41,7 @@ def is_cold(mount: Mapping[str, Any]) -> bool:
 def metrics(replayed: Replayed) -> dict[str, Metric]:
     """Return ``run.<name>`` of a trace that was replayed to its end.
 
-    As in live runs, cold data counts in ``sa_host`` and wear only.
+    As in live runs, only ``sa_host`` and metrics of finishes and resets include cold data.
     """
     if replayed.infeasible is not None or not replayed.mounts:
         return {}
