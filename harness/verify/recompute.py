@@ -203,7 +203,9 @@ def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[Mea
     return [
         MeasuredTenant(
             tenant,
-            phase=next(p.name for p in phases_of(tenant, spec.phases) if _is_measured(p)),
+            phase=next(
+                p.name for p in phases_of(tenant, spec.phases) if p.role is PhaseRole.MEASURED
+            ),
             uses_zoned=LEVELS[tenant.level].uses_zoned if tenant.level in LEVELS else True,
             alone=has_devices_alone(tenant, all_),
             skip=LEVELS[tenant.level].metadata_zones if tenant.level in LEVELS else 0,
@@ -211,10 +213,6 @@ def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[Mea
         )
         for tenant in all_
     ]
-
-
-def _is_measured(phase_: PhaseSpec) -> bool:
-    return phase_.role is PhaseRole.MEASURED
 
 
 def _traces(folder: Path, spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> Iterator[str]:
