@@ -77,8 +77,8 @@ def judge_row(
     contrast: str,
     diff: Sequence[Difference],
     floor: float,
-    cells: CellSpread | None = None,
-    slower: Sequence[CampaignData] = (),
+    cells: CellSpread | None,
+    slower: Sequence[CampaignData],
 ) -> Row:
     """Compare a metric of a level with the baseline within a stratum."""
     info = metric_info(key)

@@ -103,7 +103,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def stage(
-    paths: CampaignPaths, folder: Path, masks: identities.Masks | None, *, report: bool = True
+    paths: CampaignPaths, folder: Path, masks: identities.Masks | None, *, report: bool
 ) -> None:
     """Copy a campaign, masked on request, and add its configuration, report and record."""
     for source in _sources(paths):

@@ -36,7 +36,7 @@ examples:
 --format json prints a list of {problem}, which is empty for a whole campaign; with --claims, a list
 of claims.
 
-stderr lists the parts that could not be checked, for instance in campaigns of older releases.
+stderr lists the parts that could not be checked, for instance in runs by other code.
 
 exit: 0 whole, 1 a claim fails, 4 the campaign has problems"""
 

@@ -21,8 +21,8 @@ def print_outcomes(
     file: Path | None,
     format_: str,
     *,
-    slower: Sequence[str] = (),
-    different_code: bool = False,
+    slower: Sequence[str],
+    different_code: bool,
 ) -> bool:
     """Print one record per claim and return whether none failed.
 

@@ -87,7 +87,7 @@ def summary(state: Path, device: Device) -> dict[str, str | int] | None:
     return {"passes": done.passes, "seed": done.seed, "bytes": done.bytes, "ended": done.ended}
 
 
-def kept_bytes(host: Host, paths: Paths, beside: Device, besides: Collection[str] = ()) -> Bytes:
+def kept_bytes(host: Host, paths: Paths, beside: Device, besides: Collection[str]) -> Bytes:
     """Return the bytes that preconditioning left on the rest of a device's drive.
 
     The rest is other namespaces, and partitions of conventional ones. Devices with an identity in

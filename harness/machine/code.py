@@ -57,7 +57,7 @@ def planner() -> str:
 
 
 def recorded(manifest: Mapping[str, Any]) -> str | None:
-    """Return the source of the runner that a result's manifest records; null in old results."""
+    """Return the source of the runner that a result's manifest records; null: it has none."""
     value: Any = manifest
     for key in ("host", "code", "runner", "source"):
         value = value.get(key) if isinstance(value, Mapping) else None

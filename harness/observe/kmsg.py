@@ -28,7 +28,7 @@ _NAMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A stored kernel log. ``devices`` are the names of the run's devices, null in old records."""
+    """A stored kernel log. ``devices`` are the names of the run's devices; null: not stored."""
 
     lines: tuple[str, ...]
     lost: int

@@ -70,12 +70,12 @@ _IS_OCP = 0xAFD514C97C6F4F9CA4F2BFEA2810AFC5
 DATA_UNIT = 512_000
 
 
-def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
+def total_capacity(name: str, dev: Path) -> int | None:
     """Return the drive's capacity (TNVMCAP) in bytes, or None if it reports none."""
     return _number(_identify(name, dev), _TNVMCAP) or None
 
 
-def divisible_zones(name: str, dev: Path = Path("/dev")) -> int | None:
+def divisible_zones(name: str, dev: Path) -> int | None:
     """Return the active zones that a drive can divide between namespaces, or None."""
     return _number(_identify(name, dev, _ZONED_CONTROLLER, _ZONED_SET), _TAR) or None
 
@@ -93,7 +93,7 @@ def warning_temperature(name: str, dev: Path = Path("/dev")) -> int | None:
     return _number(_identify(name, dev), _WCTEMP) or None
 
 
-def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
+def smart_by_namespace(name: str, dev: Path) -> bool:
     """Whether the drive has a SMART log per namespace."""
     data = _identify(name, dev)
     return bool(data) and bool(data[_LPA] & 1)
@@ -110,7 +110,7 @@ def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[
     return {field: _number(log, where) for field, where in _SMART_FIELDS.items()}
 
 
-def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
+def data_written(name: str, nsid: int | None, dev: Path) -> int | None:
     """Return SMART's Data Units Written in bytes; arguments as for ``smart``.
 
     None for other drivers and if the drive does not count (0 units).
@@ -119,7 +119,7 @@ def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int |
     return log["data_units_written"] * DATA_UNIT or None if log else None
 
 
-def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
+def media_written(name: str, dev: Path) -> int | None:
     """Return the bytes that the whole drive wrote to its media, or None if it reports none."""
     log = _log_page(name, dev, _OCP_SMART, _ALL_NAMESPACES)
     return _number(log, _MEDIA_WRITTEN) or None if _number(log, _OCP_GUID) == _IS_OCP else None

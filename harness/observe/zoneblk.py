@@ -102,8 +102,8 @@ def completions(report: Mapping[str, Any]) -> Completions:
     return Completions(
         count,
         round(count * (late["on_time_share"] or 0.0)),
-        late.get("late_sum_ns"),
-        late.get("latency_sum_ns"),
+        int(late["late_sum_ns"]),
+        int(late["latency_sum_ns"]),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness import __version__
 from harness.errors import ConfigError
 from harness.machine import code
 from harness.plan.expand import definition_of, digest, expand
@@ -58,7 +57,7 @@ def notes(plan: Plan) -> list[str]:
     """Return what ``problems`` could not check."""
     if plan.definition is None:
         return ["plan.json holds no study: claims, baseline, seeds and runs are not derived again"]
-    if all(_same_code(plan, host) for host in plan.hosts):
+    if all(map(_same_code, plan.hosts)):
         return []
     try:
         return [*_of_other_code(plan)]
@@ -69,7 +68,7 @@ def notes(plan: Plan) -> list[str]:
 def _of_other_code(plan: Plan) -> Iterator[str]:
     assert plan.definition is not None  # noqa: S101 - the caller looked
     for stored, derived in _hosts(plan, _expanded(plan, *_models(plan.definition))):
-        if not _same_code(plan, stored):
+        if not _same_code(stored):
             lines = [line for run in _pairs(stored, derived) for line in differences(*run)]
             if lines:
                 yield (
@@ -78,10 +77,8 @@ def _of_other_code(plan: Plan) -> Iterator[str]:
                 )
 
 
-def _same_code(plan: Plan, host: HostPlan) -> bool:
-    """Whether this code planned the runs of a host; old plans only record the release."""
-    if host.source is None:
-        return plan.zonelab_version == __version__
+def _same_code(host: HostPlan) -> bool:
+    """Whether this code planned the runs of a host."""
     return host.source == code.planner()
 
 
@@ -119,7 +116,7 @@ def _problems(plan: Plan, study: Study, workload: AnyWorkload) -> Iterator[str]:
     for name in (*_OF_STUDY, "rigs"):
         yield from differences(f"plan.json: {name}", getattr(plan, name), getattr(parts[0], name))
     for stored, derived in _hosts(plan, parts):
-        yield from _host(stored, derived, same_code=_same_code(plan, stored))
+        yield from _host(stored, derived, same_code=_same_code(stored))
 
 
 def _expanded(plan: Plan, study: Study, workload: AnyWorkload) -> list[Plan]:

@@ -180,13 +180,13 @@ def fnv1a(data: bytes) -> int:
     return found
 
 
-def base_of(name: str, configs: Path = CONFIGS) -> str | None:
+def base_of(name: str, configs: Path) -> str | None:
     """Return the model that a model extends. Raises ConfigError: there is no such file."""
     found = read_yaml(configs / "models" / f"{name}.yml").get(EXTENDS)
     return None if found is None else str(found)
 
 
-def bases_of(name: str, configs: Path = CONFIGS) -> list[str]:
+def bases_of(name: str, configs: Path) -> list[str]:
     """Return all models that a model extends, the nearest first. Raises as ``base_of``."""
     base = base_of(name, configs)
     return [] if base is None else [base, *bases_of(base, configs)]

@@ -76,7 +76,7 @@ def load_study(
     return study, _load(Workload, "workloads", study.workload, configs, of_workload)
 
 
-def load_mix(mix: Any, configs: Path = CONFIGS, where: str = "mix") -> TenantMix:
+def load_mix(mix: Any, configs: Path, where: str) -> TenantMix:
     """Load a mix with the workloads of its tenants; raises as ``load_study`` does.
 
     ``mix`` is a name or the content of a mix file.

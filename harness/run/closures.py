@@ -218,20 +218,18 @@ def program_to_kernel(
     """
     read = sum(after.read_for_run(disk) - before.read_for_run(disk) for disk in after.used)
     written = sum(after.written[disk] - before.written[disk] for disk in after.used)
-    found = [
+    asked = _requests_between(before, after)
+    return [
         exact(name, KERNEL, counts.written, written),
         exact(f"{name} reads", f"{KERNEL} reads", counts.read, read),
-    ]
-    asked = _requests_between(before, after)
-    if asked is not None:
-        found += [
+        *(
             _merged((f"{name} {way} commands", f"{KERNEL} {way} requests"), *numbers)
             for way, *numbers in (
                 ("write", counts.writes + counts.resets, asked.writes, asked.writes_merged),
                 ("read", counts.reads, asked.reads, asked.reads_merged),
             )
-        ]
-    return found
+        ),
+    ]
 
 
 def _merged(names: tuple[str, str], above: int, below: int, merged: int) -> Closure:
@@ -247,10 +245,8 @@ def commands_to_driver(
     seen, asked = traced(before, after), _requests_between(before, after)
     if seen is None or not seen.complete:
         return []  # a rule reports a missing tracer
-    found = []
-    if asked is not None:
-        sent = sum(map(seen.attempted, after.used))
-        found.append(exact(f"{KERNEL} write requests", "driver write commands", asked.writes, sent))
+    sent = sum(map(seen.attempted, after.used))
+    found = [exact(f"{KERNEL} write requests", "driver write commands", asked.writes, sent)]
     if seen.zoned is not None:
         resets = seen.done(seen.zoned, "reset", "reset-all")
         found.append(exact(f"{name} resets", "driver resets", counts.resets, resets))
@@ -277,11 +273,9 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     ]
 
 
-def _requests_between(before: Snapshot, after: Snapshot) -> Requests | None:
-    """Return the requests to the devices of a level between two barriers; null in old records."""
-    pairs = [(before.requests.get(disk), after.requests.get(disk)) for disk in after.used]
-    if any(None in pair for pair in pairs):
-        return None
+def _requests_between(before: Snapshot, after: Snapshot) -> Requests:
+    """Return the requests to the devices of a level between two barriers."""
+    pairs = [(before.requests[disk], after.requests[disk]) for disk in after.used]
     names = [field.name for field in fields(Requests)]
     grown = [[getattr(last, n) - getattr(first, n) for first, last in pairs] for n in names]
     return Requests(*map(sum, grown))

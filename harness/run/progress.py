@@ -26,7 +26,7 @@ _TELLING_SHARE = 0.05
 class ProgressRecord:
     """``progress.json`` (docs/architecture.md). ``phase_done`` is a share of the phase, 0 to 1.
 
-    ``heartbeat`` is null in files of older releases.
+    ``heartbeat`` is null until the runner begins.
     """
 
     campaign: str

@@ -15,6 +15,7 @@ from harness.store.codec import check_version, decode, encode
 T = TypeVar("T")
 
 _DAMAGED = "the file is damaged or was edited; restore it from a copy"
+_OTHER_FIELDS = "another zonelab release wrote the file, or it is damaged; restore it from a copy"
 
 
 def dumps(value: Any) -> str:
@@ -105,4 +106,6 @@ def to_record(cls: type[T], data: Any, path: Path) -> T:
     try:
         return decode(cls, data, str(path))
     except ConfigError as error:
-        raise ConfigError(error.message, hint=error.hint or _DAMAGED, code=error.code) from None
+        raise ConfigError(
+            error.message, hint=error.hint or _OTHER_FIELDS, code=error.code
+        ) from None

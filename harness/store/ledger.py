@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from harness.nulls import difference, ratio, total
+from harness.nulls import ratio, total
 from harness.store.codec import SCHEMA_VERSION
 
 RUN = "run"  # the entry that adds up all phases
@@ -31,7 +31,7 @@ class OwnCounts:
     resets: int  # zones reset
     space: Mapping[str, int]  # what the data zones hold now, by kind; a zone report shows the sum
     metadata_zones: int  # zones at the start that are not data zones
-    finishes_by: Mapping[str, int] = field(default_factory=dict)  # by cause; {} in old records
+    finishes_by: Mapping[str, int] = field(default_factory=dict)  # by cause; {}: not counted
 
     @property
     def written(self) -> int:
@@ -100,9 +100,9 @@ class Completions:
     count: int  # all of them
     # Ended at most 2 % of their latency, or 1 us of the model, after the calibrated wake-up.
     on_time: int
-    # Sums over all of them, in ns of the kernel's clock. Null in records of before 2026-11-26.
-    late_ns: int | None = None  # times by which they ended after the calibrated wake-up
-    latency_ns: int | None = None  # latencies of the model
+    # Sums over all of them, in ns of the kernel's clock.
+    late_ns: int  # times by which they ended after the calibrated wake-up
+    latency_ns: int  # latencies of the model
 
     @property
     def on_time_share(self) -> float | None:
@@ -134,20 +134,16 @@ class Snapshot:
     witness_note: str  # why there is no witness
     cold_bytes: int  # live cold data (part of V)
     database_bytes: int  # live database files (part of V)
-    trace: Trace | None = None  # null: not traced, or something was in flight
-    media: Witness | None = None  # what the drives wrote to their media; null unless all report it
+    trace: Trace | None  # null: not traced, or something was in flight
+    media: Witness | None  # what the drives wrote to their media; null unless all report it
     # Reads of the barriers' own tools so far. ``read`` and ``busy_ms`` include them, but they count
-    # for no interval. Empty in records of before 2026-11-24.
-    tools_read: Mapping[str, int] = field(default_factory=dict)
-    tools_busy_ms: Mapping[str, int] = field(default_factory=dict)
-    # By the name of the series. Empty in records of before 2026-11-25.
-    series: Mapping[str, SeriesMark] = field(default_factory=dict)
-    # By modelled drive. Empty in records of before 2026-11-25, and unless all drives are modelled.
-    completions: Mapping[str, Completions] = field(default_factory=dict)
-    # Without the requests of barrier tools. Empty in records of before 2026-11-25.
-    requests: Mapping[str, Requests] = field(default_factory=dict)
-    # What counts ``written`` and ``read``: the kernel, or CONTENTS.
-    counted_by: str = "kernel"
+    # for no interval.
+    tools_read: Mapping[str, int]
+    tools_busy_ms: Mapping[str, int]
+    series: Mapping[str, SeriesMark]  # by the name of the series
+    completions: Mapping[str, Completions]  # by modelled drive; empty unless all are modelled
+    requests: Mapping[str, Requests]  # without those of barrier tools
+    counted_by: str  # what counts ``written`` and ``read``: the kernel, or CONTENTS
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
@@ -174,8 +170,8 @@ class Snapshot:
         return Completions(
             sum(done.count - early.count for early, done in pairs),
             sum(done.on_time - early.on_time for early, done in pairs),
-            total(difference(early.late_ns, done.late_ns) for early, done in pairs),
-            total(difference(early.latency_ns, done.latency_ns) for early, done in pairs),
+            sum(done.late_ns - early.late_ns for early, done in pairs),
+            sum(done.latency_ns - early.latency_ns for early, done in pairs),
         )
 
 
@@ -233,7 +229,7 @@ class LedgerEntry:
     settled: bool  # the devices stood still at the end
     witness_failed: bool  # H should have been counted and was not
     closures: tuple[Closure, ...]  # comparisons of adjacent layers
-    finishes: Mapping[str, int] | None = None  # finishes by cause; null in old records
+    finishes: Mapping[str, int] | None  # finishes by cause; null: not counted
 
     @property
     def media_bytes(self) -> int | None:

@@ -40,7 +40,10 @@ class ObservedTenant:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
-    """Inputs of the rules, so that ``zonelab verify`` can judge the run again."""
+    """Inputs of the rules, so that ``zonelab verify`` can judge the run again.
+
+    ``samples`` and ``digests`` have the files in series/; they are null if nothing was judged.
+    """
 
     ended: Status  # how the run ended, before the rules judged it
     reason: Reason | None  # why it failed or was skipped
@@ -49,13 +52,11 @@ class ObservedRun:
     clock_jump: float  # drift of real time against monotonic time, in seconds
     untraced: Reason | None  # why commands were not traced
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
-    samples: Mapping[str, int] | None = None  # lines of each file in series/; null: not recorded
-    digests: Mapping[str, str] | None = None  # SHA-256 of each file in series/; null: not recorded
-    longest_gap: float | None = None  # longest time between samples in s; null: not recorded
-    kernel_log_digest: str | None = None  # SHA-256 of raw/kernel.log; null: not recorded
-    together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
-    tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null as ``together``
-    # Bytes that other programs wrote right before the run. Only in old records: the claim now
-    # refuses such a device.
-    idle_written: Mapping[str, int] | None = None
+    longest_gap: float  # longest time between samples in s
+    samples: Mapping[str, int] | None = None  # lines of each file
+    digests: Mapping[str, str] | None = None  # SHA-256 of each file
+    kernel_log_digest: str | None = None  # SHA-256 of raw/kernel.log; null: it could not be read
+    together: TenantFacts | None = None  # of a run with tenants; null: a plain run
+    tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null: a plain run
+    idle_written: None = None  # without a meaning; files of this schema have it
     schema_version: int = SCHEMA_VERSION  # of this file

@@ -394,7 +394,7 @@ class HostPlan:
     inspection: Inspection  # what the plan was made from
     runs: tuple[RunSpec, ...]  # in the order of execution
     rig: str = ""  # rig of the study that these runs belong to; empty: it runs whole blocks
-    source: str | None = None  # SHA-256 of the planner's source; null: not recorded
+    source: str | None = None  # SHA-256 of the planner's source; null: a replay or imported runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +424,7 @@ class Plan:
     zonelab_version: str  # release that planned it
     rigs: tuple[str, ...] = ()  # rigs that contribute a part each, in order
     hosts_differ: tuple[str, ...] = ()  # facts in which hosts may differ: compare per host only
-    # The resolved study and workload, from which verify derives the plan again; null: not recorded.
+    # The resolved study and workload, from which verify derives the plan again; null as ``source``.
     definition: Mapping[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION  # of this file
 

@@ -29,7 +29,7 @@ class ZlfsTotals:
     resets: int
     given_up_now: int  # the part of given_up in zones that were not reset since
     finishes_by: Mapping[str, int]  # by cause
-    gc_seconds: float | None  # time while garbage was collected; null in older ledgers
+    gc_seconds: float | None  # time while garbage was collected; null: not counted
 
 
 def read(path: Path, zone_capacity: int) -> ZlfsTotals:

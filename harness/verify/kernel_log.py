@@ -41,8 +41,7 @@ def differences(log: str, level: Level | None, result: Result) -> Iterator[str]:
 def _devices(log: str, result: Result) -> Iterator[str]:
     """Check that the last line names every device of the manifest.
 
-    The line decides for which devices I/O errors count. Older releases did not write it; then every
-    error counts.
+    The line decides for which devices I/O errors count. Without it, every error counts.
     """
     named = kmsg.parse(log).devices
     if named is None:

@@ -121,8 +121,8 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
 
 def _of_measured(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     observed = judged.load_observed(folder)
-    if observed is not None and not observed.rules:  # the runner could not read the files either
-        yield from judged.differences(folder, spec, result, [])
+    if not observed.rules:  # the runner could not read the files either
+        yield from judged.differences(folder, spec, result, observed, None)
         return
     found: dict[str, RecomputedNumbers] = {}
     for tenant in tenants_of(spec):
@@ -167,26 +167,24 @@ def _metrics(
     folder: Path,
     spec: RunSpec,
     result: Result,
-    observed: ObservedRun | None,
+    observed: ObservedRun,
     found: Mapping[str, RecomputedNumbers],
 ) -> Iterator[str]:
     """Compare the metrics, and the records of tenants that some of them need."""
     metrics = {key: one for again in found.values() for key, one in again.metrics.items()}
     damage = [again.damage for again in found.values() if again.damage]
-    own: Mapping[str, Metric] | None = None
-    if spec.tenants and observed is not None and observed.tenants is not None:
+    if spec.tenants:
         measured = _measured(spec, found)
         yield from check(tenants.differences(folder, result, observed, measured), "raw/")
         try:
-            own = tenants.metrics(folder, result, observed, measured)
+            metrics |= tenants.metrics(folder, result, observed, measured)
         except separate.DAMAGE as error:
             damage.append(separate.line(error, "raw/"))
-    metrics |= own or {}
-    if spec.tenants and (own is None or packed.find(folder / TIMELINE) is None):
-        metrics = _without_shares(metrics)
+        if damage or packed.find(folder / TIMELINE) is None:
+            metrics = _without_shares(metrics)
     yield from damage
     yield from stored_numbers.metrics(result.metrics, metrics)
-    if observed is not None and not damage and (own is not None or not spec.tenants):
+    if not damage:
         yield from stored_numbers.invented(result.metrics, metrics)
 
 
@@ -205,7 +203,9 @@ def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[Mea
     return [
         MeasuredTenant(
             tenant,
-            phase=next(p.name for p in phases_of(tenant, spec.phases) if _is_measured(p)),
+            phase=next(
+                p.name for p in phases_of(tenant, spec.phases) if p.role is PhaseRole.MEASURED
+            ),
             uses_zoned=LEVELS[tenant.level].uses_zoned if tenant.level in LEVELS else True,
             alone=has_devices_alone(tenant, all_),
             skip=LEVELS[tenant.level].metadata_zones if tenant.level in LEVELS else 0,
@@ -213,10 +213,6 @@ def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[Mea
         )
         for tenant in all_
     ]
-
-
-def _is_measured(phase_: PhaseSpec) -> bool:
-    return phase_.role is PhaseRole.MEASURED
 
 
 def _traces(folder: Path, spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> Iterator[str]:
@@ -252,32 +248,33 @@ def _rules(
     folder: Path,
     spec: RunSpec,
     result: Result,
-    observed: ObservedRun | None,
+    observed: ObservedRun,
     found: Mapping[str, RecomputedNumbers],
 ) -> Iterator[str]:
-    yield from judged.differences(folder, spec, result, _judged(spec, result, observed, found))
+    own = _judged(spec, result, observed, found)
+    yield from judged.differences(folder, spec, result, observed, own)
 
 
 def _judged(
     spec: RunSpec,
     result: Result,
-    observed: ObservedRun | None,
+    observed: ObservedRun,
     found: Mapping[str, RecomputedNumbers],
-) -> list[JudgedTenant]:
-    """Return the tenants as the rules judge them; [] if the inputs are not stored."""
+) -> list[JudgedTenant] | None:
+    """Return the tenants as the rules judge them; null if this zonelab lacks a level."""
     if any(name not in LEVELS for name in spec.levels):
-        return []
+        return None
     all_, manifest = tenants_of(spec), result.manifest.get("level") or {}
+    records, manifests = observed.tenants or {}, manifest
     if not spec.tenants:
-        findings = observed.findings if observed else ()
         plain = ObservedTenant(
-            spec.device, spec.conventional, result.utilisation, stopped=False, findings=findings
+            spec.device,
+            spec.conventional,
+            result.utilisation,
+            stopped=False,
+            findings=observed.findings,
         )
         records, manifests = {"": plain}, {"": manifest}
-    elif observed is not None and observed.tenants is not None:
-        records, manifests = dict(observed.tenants), manifest
-    else:
-        return []
     return [
         JudgedTenant(
             tenant,
@@ -298,7 +295,7 @@ def _series(
     folder: Path,
     spec: RunSpec,
     result: Result,
-    observed: ObservedRun | None,
+    observed: ObservedRun,
     found: Mapping[str, RecomputedNumbers],
 ) -> Iterator[str]:
     """Compare sampled series with the barriers, and with the zones."""
@@ -310,9 +307,7 @@ def _series(
         for tenant in known
     ]
     if own:
-        yield from sampled.differences(
-            folder, result, own, observed.longest_gap if observed else None
-        )
+        yield from sampled.differences(folder, result, own, observed.longest_gap)
         yield from gauged.differences(folder, result, own)
     for tenant in known:
         place = zone_bytes.place(tenant.name, tenant.device, tenant.zones)

@@ -136,11 +136,11 @@ def _begin(folder: Path, facts: PhaseFacts) -> float | None:
 
 
 def differences(
-    folder: Path, result: Result, tenants: Sequence[SampledTenant], gap: float | None
+    folder: Path, result: Result, tenants: Sequence[SampledTenant], gap: float
 ) -> Iterator[str]:
     """Yield one line per series that contradicts the barriers, or that is not complete.
 
-    ``gap`` is the longest time in seconds between two samples of a series; null: not recorded.
+    ``gap`` is the longest time in seconds between two samples of a series.
     """
     yield from _marks(folder, tenants)
     try:
@@ -303,7 +303,7 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
 
 
-def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:
+def _together(folder: Path, disks: SeriesTable, file: str, gap: float) -> Iterator[str]:
     """Check that a series is sampled only at times of diskstats, and at the first of them."""
     table = read(folder, file)
     if table is None:
@@ -317,7 +317,7 @@ def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) ->
         yield f"{file}: has a sample at {min(extra):.3f} s, {DISKSTATS} has none"
     if any(late <= early for early, late in pairwise(table.times)):
         yield f"{file}: its times do not grow"
-    elif gap is not None:
+    else:
         yield from (f"{file}: {text}" for text in _gaps(table, disks, gap))
 
 

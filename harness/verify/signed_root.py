@@ -49,7 +49,7 @@ def check(paths: CampaignPaths, signers: Path | None) -> SignedRoot:
 
 
 def _record(path: Path, root: str) -> list[str]:
-    """Return a line if a bundle's record has another root hash; older records have none."""
+    """Return a line if a bundle's record has another root hash."""
     if not path.is_file():
         return []
     try:
@@ -57,6 +57,6 @@ def _record(path: Path, root: str) -> list[str]:
     except ZonelabError as error:
         return [error.message]
     stored = record.get("root") if isinstance(record, dict) else None
-    if stored in (None, root):
+    if stored == root:
         return []
     return [f"{bundle.RECORD}: root: has {stored}, the files give {root}"]

@@ -170,7 +170,7 @@ def _texts(raw: Path, spec: PhaseSpec) -> tuple[str, str]:
 def _delta(
     before: BarrierSnapshot, after: BarrierSnapshot, name: str, requests: Sequence[int] | None
 ) -> DiskCounters | None:
-    """Return the bytes of a device between two barriers; older runs store no requests."""
+    """Return the bytes of a device between two barriers; requests that were not stored are 0."""
     if not name:
         return None
     first, last = before.counters, after.counters

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.levels import LEVELS
-from harness.run import run_metrics, zone_costs
 from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.ledger import Ledger
@@ -15,11 +14,7 @@ from harness.store.result import Metric, Result, Status, Utilisation
 from harness.store.spec import TenantSpec
 from harness.verify.stored import StoredTenant
 
-# Runs from before 2026-11-22 lack these metrics, but have the files to compute them.
-NEWER_THAN_SOME_RUNS = frozenset(
-    {*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate", "merged_share"}
-)
-# Runs from before 2026-11-24 lack the inputs of these metrics of a tenant.
+# These metrics of a tenant need the timeline, which is not stored if tracing fails at the end.
 OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
 # The runner's peak memory, which is in no raw file.
 _UNCHECKED = frozenset({"run.harness_memory_peak"})
@@ -42,8 +37,7 @@ def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterat
     """Return one line per metric that differs from the recomputed one."""
     for key in sorted(again):
         if key not in stored:
-            # A metric that is newer than the run is null, unless the raw files give it.
-            if again[key].value is not None and key.rpartition(".")[2] not in NEWER_THAN_SOME_RUNS:
+            if again[key].value is not None:
                 yield f"{key}: is not in result.json"
         elif stored[key] != again[key]:
             yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"

@@ -166,11 +166,6 @@ CHANGES: list[tuple[str, Edit, str]] = [
     ),
     (
         "raw/observed.json",
-        put("idle_written", value={"nvme0n2": 4096}),
-        "result.json: issue other-io does not fit raw/observed.json: {'nvme0n2': 4096}",
-    ),
-    (
-        "raw/observed.json",
         put("ended", value="failed"),
         "result.json: status: has ok, raw/ gives failed",
     ),

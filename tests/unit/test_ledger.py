@@ -22,12 +22,13 @@ import pytest
 from harness.errors import ToolFailed
 from harness.levels.level import LevelUsage
 from harness.metrics.catalogue import CATALOGUE
+from harness.rules import RULES
 from harness.rules import closures as rules
 from harness.run import closures, ledger, phase_files, run_metrics
 from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import tenants_of
-from harness.store import packed, rundir
+from harness.store import checksums, packed, rundir
 from harness.store.files import dumps, load_record
 from harness.store.ledger import (
     Closure,
@@ -38,7 +39,8 @@ from harness.store.ledger import (
     Trace,
     Witness,
 )
-from harness.store.result import Severity
+from harness.store.observed import NAME, ObservedRun
+from harness.store.result import Severity, Status
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import db_bench as tools
 from harness.tools import rocksdb_log, zlfs_ledger
@@ -276,6 +278,12 @@ def stored(folder: Path) -> None:
     (folder / "raw" / "up.usage.json").write_text(dumps(fresh))
     for name in names[2:]:
         (folder / "raw" / f"{name}.process.json").write_text('{"exit_code": 0}')
+    codes = tuple(info.code for rule in RULES for info in rule.issues)
+    observed = ObservedRun(
+        *(Status.OK, None, codes, 0, 0.0, None, (), 60.0, {}, {}),
+        kernel_log_digest=checksums.of_text(""),
+    )
+    (folder / NAME).write_text(dumps(observed))
     for name in ("up", "cold"):
         report = (folder / "raw" / "cold.zones.csv").read_text()
         (folder / "raw" / f"{name}.zones.csv").write_text(report)

@@ -6,30 +6,19 @@ import pytest
 
 from harness.levels.level import LevelUsage
 from harness.run.ledger import BarrierSnapshot
-from harness.store.ledger import Snapshot, Witness
+from harness.store.ledger import Witness
 from harness.verify.gauged import media_bytes
 from harness.verify.sampled import PhaseWindow, SeriesTable
+from tests.fixtures.barriers import counters
 
 DISK = "ublkb1"
 
 
 def barrier(media: int) -> BarrierSnapshot:
     """Return a barrier at which the drive had written so many bytes to its media."""
-    counters = Snapshot(
-        settled=True,
-        zoned="",
-        conventional=DISK,
-        written={DISK: 0},
-        read={DISK: 0},
-        busy_ms={DISK: 0},
-        zeroing=(),
-        witness=None,
-        witness_note="",
-        cold_bytes=0,
-        database_bytes=0,
-        media=Witness("modelled: x", 0, {DISK: media}, {DISK: (DISK,)}),
-    )
-    return BarrierSnapshot(counters, LevelUsage(None, None, None, ""), None)
+    media_count = Witness("modelled: x", 0, {DISK: media}, {DISK: (DISK,)})
+    snapshot = counters(zoned="", conventional=DISK, media=media_count)
+    return BarrierSnapshot(snapshot, LevelUsage(None, None, None, ""), None)
 
 
 UP, COLD, AFTER = barrier(100), barrier(200), barrier(900)

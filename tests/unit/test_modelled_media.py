@@ -9,6 +9,7 @@ import pytest
 from harness.run import modelled_media
 from harness.store.ledger import ClosureState, Snapshot
 from harness.store.media import MediaInterval, MediaRecord, ModelledMedia, at_barrier
+from tests.fixtures.barriers import counters
 
 MODEL = "conventional-7op-0a1b2c3d"
 RECORD = MediaRecord(
@@ -28,18 +29,13 @@ RECORD = MediaRecord(
 
 
 def snapshot(written: int, *, settled: bool = True) -> Snapshot:
-    return Snapshot(
+    return counters(
         settled=settled,
         zoned="",
         conventional="nvme0n1",
         written={"nvme0n1": written},
         read={"nvme0n1": 0},
         busy_ms={"nvme0n1": 0},
-        zeroing=(),
-        witness=None,
-        witness_note="",
-        cold_bytes=0,
-        database_bytes=0,
     )
 
 

@@ -475,7 +475,7 @@ TABLE: list[tuple[str, Edit, str]] = [
     (
         "a phase removed",
         put(RESULT, "phases", value=lambda phases: phases[:2]),
-        "f2fs--r01: result.json: status: has ok, raw/ gives failed",
+        "f2fs--r01: ledger.json: its entries are not cold, fillrandom, overwrite, run",
     ),
     (
         "the repetition of a result",
@@ -733,21 +733,6 @@ def test_other_code_derives_other_sizes(whole: Path, copy: Path) -> None:
     (note,) = derived_again.notes(load_plan(copy / "plan.json"))
     assert note.startswith("rig was planned by other code (zonelab ")
     assert "1 derived values differ. The first: plan.json: rig: f2fs--r01: timeout_" in note
-
-
-def test_a_plan_of_before_the_digest_has_only_its_release(whole: Path, copy: Path) -> None:
-    put("plan.json", "hosts", 0, "source", value=None)(copy)
-    edit = everywhere(F2FS, "timeout_seconds", value=lambda seconds: seconds + 1)
-    edit(copy)
-    seal(copy)
-    assert any("timeout_seconds" in line for line in problems(copy, whole))
-    for file in ("plan.json", "campaign.json"):
-        put(file, "zonelab_version", value="0.0.1")(copy)
-    assert problems(copy, whole) == []
-    assert (
-        "planned by other code (zonelab 0.0.1)"
-        in derived_again.notes(load_plan(copy / "plan.json"))[0]
-    )
 
 
 def test_names_of_edits_differ() -> None:

@@ -1,12 +1,12 @@
 """A sceptic edits a run with tenants and its checksums; ``zonelab verify`` names the edit.
 
 ``tests/fixtures/verify/tenants.tar.xz`` has two runs of a rig: a whole one, and one in which the
-aggressor was killed from outside.
+aggressor was killed from outside. Fields and metrics that the runner stores since then were
+computed from raw files; the bound of 120 s for gaps in series is synthetic.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tarfile
@@ -31,8 +31,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tenants")
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
-    for run in (WHOLE, KILLED):
-        recorded(folder / run)
     return folder
 
 
@@ -42,7 +40,7 @@ def copy(runs: Path, tmp_path: Path) -> Path:
 
 
 def recorded(run: Path) -> None:
-    """Add what this release records and the release of the fixture did not."""
+    """Record the digest of the kernel log again."""
     digest = checksums.of_text(packed.text(run / LOG))
     put(OBSERVED, "kernel_log_digest", value=digest)(run)
 
@@ -363,12 +361,6 @@ TABLE: list[tuple[str, str, Edit, str]] = [
         text("series/diskstats.csv", rows(slice(0, 3))),
         "series/diskstats.csv: has ",
     ),
-    (
-        "an issue of a former rule invented",
-        WHOLE,
-        put(RESULT, "issues", value=issue("other-io")),
-        "result.json: issue other-io does not fit raw/observed.json: {}",
-    ),
     # --- the kernel log --------------------------------------------------------------------------
     (
         "a line of the kernel log",
@@ -503,27 +495,9 @@ def test_names_of_edits_differ() -> None:
 
 
 def test_a_series_without_holes_is_whole(copy: Path) -> None:
-    """The release of the fixture had no bound; two of its series have a longer gap than this."""
+    """Two series of the fixture have a longer gap than this."""
     put(OBSERVED, "longest_gap", value=60.0)(copy / WHOLE)
     assert [line.partition(":")[0] for line in recompute.of_run(copy / WHOLE)] == [
         "series/victim.zones.csv",
         "series/system.csv",
     ]
-
-
-def test_an_older_release_stores_no_tenants(copy: Path) -> None:
-    """Nothing is claimed of what it did not record."""
-
-    def older(content: str) -> str:
-        record = json.loads(content)
-        for name in ("tenants", "digests"):
-            del record[name]
-        del record["kernel_log_digest"]
-        del record["together"]["harness_seconds"]
-        return json.dumps(record)
-
-    text(OBSERVED, older)(copy / WHOLE)
-    text(LOG, swap("dm-1 using", "dm-1 uses "))(copy / WHOLE)
-    metric("victim.mix.active_zone_seconds")(copy / WHOLE)
-    assert recompute.of_run(copy / WHOLE) == []
-    assert packed.find(copy / WHOLE / "series/zone_commands.csv")

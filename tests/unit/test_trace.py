@@ -22,6 +22,7 @@ from harness.observe.tracing.zone_history import Traced, TraceTotals, traced
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
+from tests.fixtures.barriers import counters
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trace"
 KIB, MIB = 1 << 10, 1 << 20
@@ -134,20 +135,7 @@ def snapshots(answers: Sequence[TraceTotals]) -> tuple[Tracer, list[Trace]]:
 
 
 def barrier(trace: Trace) -> Snapshot:
-    return Snapshot(
-        settled=True,
-        zoned=NAME,
-        conventional="",
-        written={},
-        read={},
-        busy_ms={},
-        zeroing=(),
-        witness=None,
-        witness_note="",
-        cold_bytes=0,
-        database_bytes=0,
-        trace=trace,
-    )
+    return counters(zoned=NAME, trace=trace)
 
 
 def between(earlier: Trace, later: Trace) -> Traced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import ConfigError
 from harness.levels import LEVELS
 from harness.levels.level import DirectIo
 from harness.observe import kmsg
@@ -28,10 +30,8 @@ WHY = Reason("x", "why")
 CODES = tuple(sorted({info.code for rule in RULES for info in rule.issues}))
 
 
-def spec(*names: str, phases: int = 2) -> Any:
-    tenants = tuple(SimpleNamespace(name=name) for name in names)
-    every = tuple(SimpleNamespace(name=f"p{number}") for number in range(phases))
-    return SimpleNamespace(tenants=tenants, phases=every)
+def spec(*names: str) -> Any:
+    return SimpleNamespace(tenants=tuple(SimpleNamespace(name=name) for name in names))
 
 
 def result(status: Status = OK, *codes: int | None, issues: Any = (), **more: Any) -> Any:
@@ -41,43 +41,11 @@ def result(status: Status = OK, *codes: int | None, issues: Any = (), **more: An
 
 
 def observed(ended: Status = OK, **changes: Any) -> ObservedRun:
-    plain = ObservedRun(ended, None, CODES, 0, 0.0, None, (), kernel_log_digest=None)
+    plain = ObservedRun(ended, None, CODES, 0, 0.0, None, (), 30.0, {}, {}, checksums.of_text(""))
     return replace(plain, **changes)
 
 
 # --- status ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stored", "codes", "names", "crashed", "ended"),
-    [
-        (OK, (0, 0), (), False, OK),
-        (OK, (0,), (), False, FAILED),
-        (OK, (0, 1), (), False, FAILED),
-        (OK, (0, None), (), False, FAILED),  # killed by a signal
-        (OK, (0, 0), (), True, FAILED),
-        (INVALID, (0, 1), (), False, FAILED),
-        (INVALID, (0, 0), (), False, OK),
-        (FAILED, (0, 0), (), False, OK),
-        (ABORTED, (0,), (), False, ABORTED),
-        (SKIPPED, (), (), False, SKIPPED),
-        (OK, (0,), ("a", "b"), False, OK),  # no file shows how a mix ended
-        (INVALID, (0,), ("a", "b"), False, INVALID),
-    ],
-)
-def test_how_a_run_ended_as_far_as_its_files_show(
-    tmp_path: Path,
-    *,
-    stored: Status,
-    codes: tuple[int | None, ...],
-    names: tuple[str, ...],
-    crashed: bool,
-    ended: Status,
-) -> None:
-    (tmp_path / "raw").mkdir()
-    if crashed:
-        (tmp_path / "raw/traceback.txt").touch()
-    assert judged._ended(tmp_path, spec(*names), result(stored, *codes)) is ended
 
 
 @pytest.mark.parametrize(
@@ -99,7 +67,6 @@ def test_how_a_run_ended_as_far_as_its_files_show(
     ],
 )
 def test_the_status_follows_from_the_end_and_the_issues(
-    tmp_path: Path,
     *,
     ended: Status,
     again: tuple[Issue, ...],
@@ -108,15 +75,8 @@ def test_the_status_follows_from_the_end_and_the_issues(
     reason: Reason | None,
     wanted: str,
 ) -> None:
-    found = list(
-        judged._status(
-            tmp_path,
-            spec(),
-            result(status, issues=stored, reason=reason),
-            again,
-            observed(ended),
-        )
-    )
+    of_run = result(status, issues=stored, reason=reason)
+    found = list(judged._status(of_run, again, observed(ended)))
     assert len(found) == bool(wanted)
     assert wanted in "".join(found)
 
@@ -161,7 +121,6 @@ LACKS, HAS = "result.json lacks the issue", "result.json has an issue that raw/ 
             (),
             ["result.json has an issue that no rule raises, made-up: x"],
         ),
-        ((Issue("other-io", Severity.WARNING, "x"),), (), []),  # of older releases
     ],
 )
 def test_issues_are_compared_by_number(stored: Any, again: Any, lines: list[str]) -> None:
@@ -204,30 +163,10 @@ def test_a_runner_looks_for_all_codes_or_stores_no_number(
     assert text in "".join(found)
 
 
-@pytest.mark.parametrize(
-    ("level", "known", "unknown"),
-    [
-        ("zlfs", "closure-broken", "fsck"),
-        ("f2fs", "closure-broken", "clock-jump"),
-        ("f2fs", "cache-served", "not-traced"),
-    ],
-)
-def test_codes_that_older_runs_have_inputs_for(level: str, known: str, unknown: str) -> None:
-    device = SimpleNamespace(zoned=True, kind=None, model="")
-    run: Any = SimpleNamespace(level=level, device=device)
-    found = judged._checked(run, None)
-    assert known in found
-    assert unknown not in found
-    new = judged._checked(run, observed(rules=("clock-jump", "made-up")))
-    assert new == {"clock-jump"}
-
-
 def test_the_facts_of_a_run_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / kernel_log.FILE).write_text("a line\n")
     plain: Any = spec()
-    facts = judged._facts(tmp_path, plain, (), None)
-    assert (facts.kernel_log, facts.clock_jump, facts.caveats) == ("a line\n", 0.0, ())
     together = TenantFacts(died="a died")
     seen = observed(
         kernel_log_lines=None,
@@ -263,15 +202,7 @@ def test_direct_io_of_a_manifest(manifest: Any, found: DirectIo | None) -> None:
 
 
 OF_RUN = Issue("closure-broken", Severity.ERROR, "they do not agree")
-OF_TENANT = replace(OF_RUN, message="a: they do not agree")
 LACK, WRONG = f"{LACKS} closure-broken", "status: has ok, raw/ gives invalid"
-
-
-@pytest.mark.parametrize(
-    ("issue", "of_run"), [(OF_RUN, True), (OF_TENANT, False), (replace(OF_RUN, phase="p"), False)]
-)
-def test_issues_of_a_run_as_a_whole(issue: Issue, *, of_run: bool) -> None:
-    assert judged._of_run(spec("a", "b"), (issue,)) == ((issue,) if of_run else ())
 
 
 @pytest.mark.parametrize(
@@ -279,39 +210,34 @@ def test_issues_of_a_run_as_a_whole(issue: Issue, *, of_run: bool) -> None:
     [
         (1, result(), observed(), [LACK, WRONG]),
         (1, result(INVALID, issues=(OF_RUN,)), observed(), []),
-        (1, result(INVALID, 0, 0, issues=(OF_RUN,)), None, []),
-        (1, result(OK, 0, 0), None, [LACK, WRONG]),
         # The runner did not look for it.
         (1, result(), observed(rules=("clock-jump",)), ["are not the codes"]),
         (1, result(SKIPPED, reason=WHY), observed(SKIPPED, reason=WHY), []),
-        # Older runs have no inputs of single tenants.
+        # No tenant began.
         (0, result(), observed(together=TenantFacts()), [LACK, WRONG]),
         (0, result(INVALID, issues=(OF_RUN,)), observed(together=TenantFacts()), []),
-        (0, result(OK, issues=(OF_TENANT,)), observed(together=TenantFacts()), [LACK, WRONG]),
-        (0, result(), observed(together=TenantFacts(), findings=(OF_RUN,)), []),
-        (0, result(), observed(), []),
-        (0, result(OK, 0, 0), None, []),
-        (0, result(), observed(kernel_log_lines=2), ["raw/kernel.log: has 0 lines"]),
+        # This zonelab lacks the level.
+        (None, result(), observed(), []),
+        (None, result(), observed(kernel_log_lines=2), ["raw/kernel.log: has 0 lines"]),
     ],
 )
 def test_what_is_judged_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    tenants: int,
+    tenants: int | None,
     stored: Any,
-    seen: ObservedRun | None,
+    seen: ObservedRun,
     lines: list[str],
 ) -> None:
     monkeypatch.setattr(judged.judging, "issues", lambda *_: (OF_RUN,))
-    monkeypatch.setattr(judged, "load_observed", lambda _: seen)
     monkeypatch.setattr(judged.code, "recorded", lambda _: judged.code.runner()["source"])
-    run = spec("a", "b") if seen and seen.together else spec()
-    run.level, run.device = "conventional-ext4", SimpleNamespace(zoned=False, kind=None, model="")
-    stored.level = run.level
+    run = spec("a", "b") if seen.together else spec()
+    run.level = stored.level = "conventional-ext4"
     own: Any = SimpleNamespace(observed=SimpleNamespace(findings=()))
     monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
-    found = list(judged.differences(tmp_path, run, stored, [own] * tenants))
+    every = None if tenants is None else [own] * tenants
+    found = list(judged.differences(tmp_path, run, stored, seen, every))
     assert len(found) == len(lines), found
     for line, wanted in zip(found, lines, strict=True):
         assert wanted in line
@@ -324,21 +250,26 @@ def test_only_the_same_code_words_issues_the_same(
     source = judged.code.runner()["source"] if same else "0"
     monkeypatch.setattr(judged.code, "recorded", lambda _: source)
     monkeypatch.setattr(judged.judging, "issues", lambda *_: (OF_RUN,))
-    monkeypatch.setattr(judged, "load_observed", lambda _: observed())
     monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
-    run, own = spec(), SimpleNamespace(observed=SimpleNamespace(findings=()))
+    run = spec()
+    own: Any = SimpleNamespace(observed=SimpleNamespace(findings=()))
     run.level = "conventional-ext4"
     stored = result(INVALID, issues=(replace(OF_RUN, message="they differ"),))
-    assert len(list(judged.differences(tmp_path, run, stored, [own]))) == lines  # type: ignore[list-item]
+    assert len(list(judged.differences(tmp_path, run, stored, observed(), [own]))) == lines
 
 
-def test_runs_of_before_the_observations_have_none(tmp_path: Path) -> None:
-    assert judged.load_observed(tmp_path) is None
+def test_a_run_must_have_its_observations(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"raw/observed\.json does not exist"):
+        judged.load_observed(tmp_path)
     (tmp_path / NAME).parent.mkdir()
-    (tmp_path / NAME).write_text(dumps(observed(clock_jump=2.5)))
-    found = judged.load_observed(tmp_path)
-    assert found is not None
-    assert found.clock_jump == 2.5
+    record = json.loads(dumps(observed(clock_jump=2.5)))
+    (tmp_path / NAME).write_text(dumps(record))
+    assert judged.load_observed(tmp_path).clock_jump == 2.5
+    del record["longest_gap"]
+    (tmp_path / NAME).write_text(dumps(record))
+    with pytest.raises(ConfigError, match="missing field 'longest_gap'") as refused:
+        judged.load_observed(tmp_path)
+    assert refused.value.hint.startswith("another zonelab release wrote the file")
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -358,25 +289,18 @@ RECORDED: dict[str, Any] = {
     [
         ({}, result(), ""),
         ({"kernel_log_lines": 3}, result(), f"raw/kernel.log: has 2 lines, {NAME} has 3"),
-        ({"kernel_log_lines": None}, result(), f"raw/kernel.log: has 2 lines, {NAME} has None"),
+        (
+            {"kernel_log_lines": None, "kernel_log_digest": None},
+            result(),
+            f"raw/kernel.log: has 2 lines, {NAME} has None",
+        ),
         ({"kernel_log_digest": "0"}, result(), f"raw/kernel.log: has other bytes than {NAME}"),
-        ({"kernel_log_digest": None}, result(), ""),  # older releases
+        ({"kernel_log_digest": None}, result(), f"raw/kernel.log: has other bytes than {NAME}"),
         ({"samples": {"diskstats.csv": 3}}, result(), "series/diskstats.csv: has 2 lines, raw/"),
-        ({"samples": None, "digests": None}, result(), ""),
+        ({"samples": None, "digests": None}, result(), f"{NAME}: has no digests of series/"),
+        ({"samples": None, "digests": None, "rules": ()}, result(), ""),
         ({"digests": {"diskstats.csv": "0"}}, result(), "series/diskstats.csv: has other bytes"),
         ({"samples": {"diskstats.csv": 2, "gone.csv": 1}}, result(), "series/gone.csv: has 0 lin"),
-        ({"idle_written": {"a": 0, "b": 1}}, result(), "issue other-io does not fit"),
-        ({"idle_written": {"a": 0}}, result(), ""),
-        (
-            {"idle_written": {"a": 0, "b": 1}},
-            result(issues=(Issue("other-io", Severity.WARNING, "x"),)),
-            "",
-        ),
-        (
-            {},
-            result(issues=(WARNING, Issue("other-io", Severity.WARNING, "x"))),
-            "issue other-io does not fit",
-        ),
         ({"reason": WHY}, result(), "result.json: reason: has None, raw/observed.json has"),
         ({"reason": WHY}, result(reason=WHY), ""),
     ],
@@ -393,7 +317,8 @@ def test_what_the_runner_recorded_of_its_files(
 
 
 def test_no_kernel_log_has_no_lines(tmp_path: Path) -> None:
-    assert list(judged._observed(tmp_path, result(), observed(kernel_log_lines=None))) == []
+    unread = observed(kernel_log_lines=None, kernel_log_digest=None)
+    assert list(judged._observed(tmp_path, result(), unread)) == []
     assert list(judged._observed(tmp_path, result(), observed(kernel_log_lines=0))) == []
 
 
@@ -451,7 +376,7 @@ def test_the_last_line_names_the_devices_of_the_run() -> None:
     found = list(kernel_log.differences(devices_line("nvme0n2"), None, stored))
     lacks = "raw/kernel.log: its last line does not name {}, a device of the run"
     assert found == [lacks.format("nvme0c0n2"), lacks.format("nvme0n1")]
-    assert list(kernel_log.differences("", None, stored)) == []  # older releases
+    assert list(kernel_log.differences("", None, stored)) == []
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -465,7 +390,6 @@ def test_the_last_line_names_the_devices_of_the_run() -> None:
         ({"a": Metric(1, "B")}, {"a": Metric(1, "s")}, "a: result.json has 1, raw/ gives 1"),
         ({}, {"a": Metric(2, "B")}, "a: is not in result.json"),
         ({}, {"a": Metric(None, "B")}, ""),
-        ({}, {"p.reset_rate": Metric(2, "B")}, ""),  # newer than some runs
     ],
 )
 def test_metrics_are_compared(

@@ -217,16 +217,16 @@ DISKS = table([1, 2, 3, 4, 5, 6], a=[0] * 6)
         ([1, 2, 3], 2.0, "has no sample from 3.0 s to 6.0 s"),
         ([1, 2, 3, 4], 2.0, ""),
         ([1, 2, 3, 4, 5], 2.0, ""),
-        ([1], None, ""),
-        ([2, 3, 4, 5, 6], None, "does not begin with series/diskstats.csv"),
-        ([1, 2.5, 4], None, "has a sample at 2.500 s, series/diskstats.csv has none"),
-        ([1, 3, 2], None, "its times do not grow"),
+        ([1], 9.0, ""),
+        ([2, 3, 4, 5, 6], 9.0, "does not begin with series/diskstats.csv"),
+        ([1, 2.5, 4], 9.0, "has a sample at 2.500 s, series/diskstats.csv has none"),
+        ([1, 3, 2], 9.0, "its times do not grow"),
         ([1, 3, 3], 2.0, "its times do not grow"),
-        ([], None, "has no samples"),
+        ([], 9.0, "has no samples"),
     ],
 )
 def test_other_series_are_sampled_with_the_first(
-    tmp_path: Path, times: list[float], gap: float | None, line: str
+    tmp_path: Path, times: list[float], gap: float, line: str
 ) -> None:
     assert list(sampled._together(tmp_path, DISKS, "s.csv", gap)) == []
     (tmp_path / "s.csv").write_text("".join(["t,a\n", *(f"{t},1\n" for t in times)]))
