@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge.compare import compare
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.family import NO_TWINS
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, load
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.twins import twins
 
 BASE = "conventional-ext4"
 WRITTEN = "overwrite.device_written"
@@ -74,6 +76,30 @@ def test_only_claims_have_a_victor(campaign: CampaignData) -> None:
     free = compare(campaign, metrics=["fillrandom.device_written"])
     assert {row.verdict for row in free.rows} == {Verdict.HIGHER}
     assert free.regressions(0.05)  # a gate still sees a loss
+
+
+def warned(comparison: Comparison) -> dict[str, bool]:
+    """Return level → whether a note reports that the spread of equal cells is unknown."""
+    return {row.level: NO_TWINS in row.notes for row in comparison.rows if row.metric == WRITTEN}
+
+
+def test_a_victory_without_twins_has_a_warning(tmp_path: Path) -> None:
+    claims = (Claim("C1", WRITTEN, "zenfs", "zlfs", "worse"),)
+    beside = twins(tmp_path / "twins", 0.0001, claims)
+    assert {row.level: row.verdict for row in beside.rows}["zenfs"] is Verdict.WORSE
+    assert not any(warned(beside).values())
+
+    def alone(folder: str, spread: float, *claims: Claim) -> Comparison:
+        def change(result: Result) -> Result:
+            factor = 2.0 if result.level == "zlfs" else 1.0
+            odd = 1 + spread * (result.repetition * (1 + (result.level == "zlfs")) % 3)
+            return with_metric(result, WRITTEN, 1e9 * factor * odd)
+
+        return compare(load(write_on_demand(tmp_path / folder, claims=claims, change=change)))
+
+    assert warned(alone("spread", 1e-3, CLAIMS[0])) == {"zlfs": True, "zenfs": False}
+    assert not any(warned(alone("free", 1e-3)).values())  # higher is no victory
+    assert not any(warned(alone("exact", 0.0, CLAIMS[0])).values())  # counts that do not vary
 
 
 def test_one_number_is_one_row(campaign: CampaignData, tmp_path: Path) -> None:

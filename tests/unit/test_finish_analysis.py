@@ -96,6 +96,27 @@ def test_an_order_that_one_stratum_reverses_depends_on_it() -> None:
     assert interaction.evidence == "32.0 MiB: rises; 64.0 MiB: rises; 128 MiB: falls"
 
 
+def test_an_interaction_equals_a_worked_example() -> None:
+    """Two strata of two blocks with opposite orders of three settings.
+
+    Page's L is 28 or 20, E = 2 * 3 * 16 / 4 = 24, var = 2 * 9 * 4 * 8 / 144 = 4, so the scores are
+    2 and -2. The sum of squares around their mean is 8; chi-square with one degree of freedom.
+    """
+    values = [
+        SettingValue(size, step, "run.sa_host", 1 + sign * step / 1000, f"h/{block}")
+        for size, sign in ((SIZES[0], -1), (SIZES[1], 1))
+        for step in (0, 50, 100)
+        for block in range(2)
+    ]
+    found = directions.judge(values, GARBAGE)[-1]
+    assert (found.word, found.blocks) == (Word.DEPENDS, 2)
+    assert found.p == pytest.approx(0.0046777, rel=1e-4)
+    one_block = [value for value in values if value.block == "h/0"]
+    alone = directions.judge(one_block, GARBAGE)[-1]  # scores of sqrt(2) and -sqrt(2)
+    assert (alone.word, alone.blocks) == (Word.NOT_SHOWN, 1)
+    assert alone.p == pytest.approx(0.0455003, rel=1e-4)
+
+
 def test_a_weaker_order_of_one_sign_is_no_interaction() -> None:
     """The largest zones follow the order less strictly, in the same direction."""
     weaker = dict(zip(STEPS, (4, 1, 3, 2, 5), strict=True))
@@ -181,6 +202,23 @@ def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     ]
     found = whole(points, PAD)
     assert (found.word, found.blocks) == (Word.HOLDS, 2)  # over the four steps that all have
+
+
+def test_a_setting_that_half_of_the_blocks_have_is_compared() -> None:
+    """Then the other half of the blocks counts for nothing."""
+
+    def kept(blocks: int) -> DirectionVerdict:
+        return whole(
+            [
+                point
+                for point in table("run.pad_bytes", falling, repetitions=4, steps=STEPS[:4])
+                if point.occupancy != STEPS[0] or int(point.block.removeprefix("h/")) < blocks
+            ],
+            PAD,
+        )
+
+    assert kept(2).blocks == 2
+    assert kept(1).blocks == 4
 
 
 def test_published_directions_are_about_metrics_that_exist() -> None:

@@ -38,8 +38,16 @@ def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> Non
     )
 
 
-def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path) -> None:
-    comparison = twins(tmp_path, apart=0.05, silent="zlfs")
+@pytest.mark.parametrize("apart", [1.0, -0.5])
+def test_the_floor_does_not_depend_on_the_names_of_twins(tmp_path: Path, apart: float) -> None:
+    """One twin writes twice as much as the other: a floor of 100 %, not of 50 %."""
+    floor = twins(tmp_path, apart=apart).floors[WRITTEN]
+    assert floor.floor == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("silent", ["zlfs", "zlfs-again"])
+def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path, silent: str) -> None:
+    comparison = twins(tmp_path, apart=0.05, silent=silent)
     assert math.isinf(comparison.floors[WRITTEN].floor)
     assert {row.level: row.verdict for row in comparison.rows}["zenfs"] is Verdict.NO_DIFFERENCE
     document = json.loads(render(comparison, "json"))

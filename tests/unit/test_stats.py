@@ -115,7 +115,9 @@ def test_counts_that_do_not_vary_are_exact() -> None:
     assert (found.method, found.low, found.high) == (Method.EXACT, None, None)
     assert found.center == pytest.approx(1.1)
     assert stats.verdict(found, Better.LOWER) is Verdict.WORSE
+    assert found.p_value == 0.0
     same = estimate(group(40, 40, 40), group(40, 40, 40))
+    assert same.p_value == 1.0
     assert stats.verdict(same, Better.LOWER) is Verdict.NO_DIFFERENCE
 
 
@@ -151,7 +153,10 @@ def test_two_runs_a_side_are_not_enough_for_exact() -> None:
 
 
 def test_a_time_that_does_not_vary_is_not_called_exact() -> None:
-    assert estimate(group(1, 1, 1), group(1, 1, 1), exact=False).method is Method.PAIRED
+    same = estimate(group(1, 1, 1), group(1, 1, 1), exact=False)
+    assert (same.method, same.p_value) == (Method.PAIRED, 1.0)
+    apart = estimate(group(1, 1, 1), {"x": 1, "y": 1, "z": 1}, exact=False)
+    assert (apart.method, apart.p_value, apart.df) == (Method.WELCH, 1.0, 2.0)
     found = estimate(group(1, 1, 1), group(2, 2, 2), exact=False)
     assert (found.method, found.p_value) == (Method.NONE, None)
 
@@ -171,6 +176,7 @@ def test_a_difference_of_less_than_one_unit_rises_too() -> None:
     assert stats.verdict(found, Better.HIGHER) is Verdict.BETTER
     assert stats.verdict(found, Better.HIGHER, claimed=False) is Verdict.HIGHER
     fewer = estimate(group(0.30, 0.34, 0.38), group(0, 0, 0))
+    assert not fewer.is_ratio
     assert stats.verdict(fewer, Better.HIGHER, claimed=False) is Verdict.LOWER
 
 
@@ -180,6 +186,10 @@ def test_negative_values_give_a_difference() -> None:
     assert found.center == pytest.approx(3)
     assert stats.relative_change(found) == pytest.approx(0.6)
     assert stats.verdict(found, Better.HIGHER) is Verdict.BETTER
+
+
+def test_values_below_one_have_a_ratio_too() -> None:
+    assert estimate(group(0.1, 0.2, 0.3), group(0.2, 0.3, 0.5)).is_ratio
 
 
 def test_zeros_on_both_sides_do_not_differ() -> None:
