@@ -7,7 +7,7 @@ import pytest
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.family import NO_TWINS
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import CampaignData, load
+from analysis.read.load import CampaignData, load, load_pool
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_on_demand
@@ -67,6 +67,15 @@ def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     assert all(row.claim is None for row in part.rows)
     assert not {row.verdict for row in part.rows} & {Verdict.BETTER, Verdict.WORSE}
     assert any(row.claim for row in compare(campaign).rows)
+
+
+def test_claims_are_of_one_campaign(tmp_path: Path) -> None:
+    folders = [
+        write_on_demand(tmp_path / name, series=False, claims=CLAIMS) for name in ("one", "two")
+    ]
+    rows = compare(load_pool(folders), contrast="level").rows
+    assert {row.verdict for row in rows if row.metric == WRITTEN} == {Verdict.HIGHER}
+    assert all(row.claim is None for row in rows)
 
 
 def test_only_claims_have_a_victor(campaign: CampaignData) -> None:
