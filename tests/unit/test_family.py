@@ -60,6 +60,19 @@ def test_a_claim_that_could_not_be_tested_counts_in_the_family(
     assert many == pytest.approx(min(1, 1.5 * few), rel=0.01)
 
 
+def test_a_claim_about_runs_that_cannot_be_compared_counts_with_p_1(tmp_path: Path) -> None:
+    def p_of_zenfs(*claims: Claim) -> float | None:
+        flags = {"zlfs": {"sync": True}}
+        folder = tmp_path / str(len(claims))
+        rows = compare(load(write_on_demand(folder, flags=flags, claims=claims))).rows
+        assert {row.level: row.verdict for row in rows}["zlfs"] is Verdict.NOT_COMPARABLE
+        return next(row.p_holm for row in rows if row.claim == "C2")
+
+    alone, both = p_of_zenfs(CLAIMS[1]), p_of_zenfs(*CLAIMS)
+    assert alone is not None
+    assert both == pytest.approx(min(1, 2 * alone))
+
+
 def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
     campaign = load(write_on_demand(tmp_path / "c", **options))  # type: ignore[arg-type]
