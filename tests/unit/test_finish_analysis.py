@@ -194,6 +194,39 @@ def test_too_little_shows_nothing() -> None:
     assert whole([], PAD).blocks == 0
 
 
+def test_an_order_that_the_means_contradict_is_not_shown() -> None:
+    """Seven of eight blocks rise; the eighth falls so far that the mean falls."""
+
+    def judged(fall: float) -> DirectionVerdict:
+        rows = [(1.0, 2.0, 3.0)] * 7 + [(fall, fall / 2, 1.0)]
+        return whole(
+            [
+                SettingValue(SIZES[0], step, "run.sa_host", value, f"h/{block}")
+                for block, row in enumerate(rows)
+                for step, value in zip((0, 50, 100), row, strict=True)
+            ],
+            GARBAGE,
+        )
+
+    assert judged(4.0).word is Word.HOLDS
+    against = judged(1000.0)
+    assert against.p is not None
+    assert against.p < 0.05
+    assert against.word is Word.NOT_SHOWN
+
+
+def test_a_rise_from_zero_is_a_rise() -> None:
+    rising = table("run.sa_host", lambda _size, step, _rng: step)
+    assert whole(rising, GARBAGE).word is Word.HOLDS
+    assert whole(rising, replace(GARBAGE, rises=False)).word is Word.FAILS
+
+
+def test_one_setting_has_no_order() -> None:
+    found = directions.judge(table("run.pad_bytes", falling, steps=(50,)), PAD)
+    assert {one.word for one in found} == {Word.NOT_SHOWN}
+    assert (found[-1].p, found[-1].evidence) == (1.0, "")
+
+
 def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     points = [
         p
