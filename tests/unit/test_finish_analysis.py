@@ -177,6 +177,7 @@ def test_the_evidence_are_the_means_at_both_ends() -> None:
         lambda _size, _step, rng: rng.uniform(1.0, 2.0),  # no order
         lambda _size, _step, _rng: 1.25,  # nothing moves
         lambda _size, step, _rng: 1.25 + step / 1e5,  # in order, by less than the noise floor
+        lambda _size, step, _rng: 1000 + step / 50,  # by 2 of 1000
     ],
 )
 def test_unclear_directions_are_not_shown(value: Value) -> None:

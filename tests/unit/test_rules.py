@@ -230,7 +230,7 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
         good.phases[0],
         spec=phase("overwrite", PhaseRole.FILL),
         zoned=disk(0),
-        conventional=disk(MIB),
+        conventional=disk(1000 * MIB),
     )
     assert judge(replace(good, phases=(fill, *good.phases))) == ()
 
@@ -475,6 +475,10 @@ NO_ISSUE: dict[str, Callable[[RunFacts], RunFacts]] = {
         utilised(run, 0.1), spec=replace(run.spec, cold=None)
     ),
     "unknown utilisation": lambda run: utilised(run, None),
+    "a phase without counters of devices": lambda run: with_phase(
+        run, zoned=None, conventional=None, seconds=None
+    ),
+    "no utilisation": lambda run: replace(run, utilisation=None),
     "nothing written": lambda run: with_phase(
         run, zoned=disk(0), conventional=disk(0), seconds=None
     ),
