@@ -202,12 +202,27 @@ def differences(
                 or (by_rig and declared)
                 or _harmless(key, contrasted, NOT_RECORDED in left + right)
             )
-        # Per-phase flags repeat the merged flag. They are kept only where phases differ.
-        if key.startswith("phase.") and "by phase" not in base.get(f"flags.{last}", none):
+        if key.startswith("phase.") and _repeats(key, base, level):
             continue
         is_declared = is_owned or (declared and by_rig)
         found.append(Difference(key, *texts, blocking, declared=is_declared))
     return tuple(found)
+
+
+def _repeats(
+    key: str, base: Mapping[str, Collection[str]], level: Mapping[str, Collection[str]]
+) -> bool:
+    """Whether the difference of a phase's flag repeats one of the merged flag or of the phases."""
+    merged = _merged(key)
+    if "by phase" in base.get(merged, ()):
+        return False
+    # Both sides set the flag, but one of them not in this phase.
+    return any(base.get(one) != level.get(one) for one in (merged, "workload.phases"))
+
+
+def _merged(key: str) -> str:
+    """Return the key of a flag in all phases."""
+    return f"flags.{key.rpartition('.')[2]}"
 
 
 def _readable(key: str, text: str) -> str:
@@ -237,7 +252,7 @@ def _harmless(key: str, contrasted: Collection[str], missing: bool) -> bool:
     if "host" in contrasted and of_host:
         return True
     if key.startswith(("flags.", "phase.")):
-        return key not in NEVER_BY_DESIGN and not NAMES.issuperset(contrasted)
+        return _merged(key) not in NEVER_BY_DESIGN and not NAMES.issuperset(contrasted)
     # If a run did not record a value, nothing is known about a difference.
     return missing and key.startswith(("manifest.", "device.", "utilisation.", "rig"))
 

@@ -100,8 +100,7 @@ def _declared(judge: Judge) -> dict[Key, Claimed]:
             claims[one.key] = claim
             if one.row.verdict not in KNOWN_BEFORE:
                 p = stats.p_beyond(one.row.estimate, one.row.floor)
-                tested = one.row.verdict.is_judged and p is not None
-                p_values[one.key] = p if p is not None and tested else 1.0
+                p_values[one.key] = p if one.row.verdict.is_judged and p is not None else 1.0
         if not found:
             p_values[claim.id] = 1.0
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))

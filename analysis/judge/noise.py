@@ -105,8 +105,8 @@ def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:
 def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> dict[str, Floor]:
     """Return the noise floor of each metric: the largest difference of twins or ``default``.
 
-    The difference is |ratio of geometric means - 1|, paired where blocks are the same. Twins are
-    few, so this is a floor and not an interval.
+    The difference is the ratio of the larger to the smaller geometric mean, minus 1, paired where
+    blocks are the same. Twins are few, so this is a floor and not an interval.
     """
     pairs, groups = find_twins(runs), identical_cells(runs)
     return {key: _floor(key, pairs, groups, default) for key in keys}
@@ -122,9 +122,13 @@ def _floor(
     measured = []
     for pair in pairs:
         left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
-        estimate = stats.estimate(left, right, exact_allowed=False)  # only its center is used
-        if estimate.n >= stats.MINIMUM_RUNS:
-            difference = abs(stats.relative_change(estimate))
+        # Only their centers are used. No twin is the baseline, so the larger change counts.
+        both = [
+            stats.estimate(one, other, exact_allowed=False)
+            for one, other in ((left, right), (right, left))
+        ]
+        if both[0].n >= stats.MINIMUM_RUNS:
+            difference = max(abs(stats.relative_change(one)) for one in both)
             largest = max(largest, difference)
             measured.append(f"{pair.name}: {difference:.2%}")
     cells = [[by_block(runs, key, "level") for runs in group.values()] for group in groups]

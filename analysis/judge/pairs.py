@@ -64,7 +64,7 @@ class Judge:
             different_code=self.different_code,
             owned=(*self.may_differ, *owned.by_levels((*base.ok, *level.ok))),
         )
-        return (*found, *_drive(base, level, contrasted))
+        return (*found, *_drive(base, level, contrasted, self.may_differ))
 
     def rows(
         self,
@@ -105,16 +105,21 @@ def _declared(side: Side) -> bool:
 
 # The planner's tolerance of a utilisation (harness/plan/study_models.py).
 _SAME_UTILISATION = 0.02
+_U_DRIVE = "utilisation.u_drive"
 
 
-def _drive(base: Side, level: Side, contrasted: set[str]) -> tuple[Difference, ...]:
+def _drive(
+    base: Side, level: Side, contrasted: set[str], may_differ: tuple[str, ...]
+) -> tuple[Difference, ...]:
     """Compare the utilisation of the whole drive: an empty remainder is free over-provisioning."""
     if contrasted & {"target_utilisation", "host"}:
         return ()
     left, right = base.mean(_u_drive, ""), level.mean(_u_drive, "")
     if left is None or right is None or abs(left - right) <= _SAME_UTILISATION:
         return ()
-    return (Difference("utilisation.u_drive", f"{left:.1%}", f"{right:.1%}", blocking=True),)
+    permitted = _U_DRIVE.startswith(may_differ)
+    texts = f"{left:.1%}", f"{right:.1%}"
+    return (Difference(_U_DRIVE, *texts, blocking=not permitted, declared=permitted),)
 
 
 def _u_drive(run: RunRecord, _: str) -> float | None:

@@ -122,7 +122,7 @@ def false_share_beside_twins(noise: Noise, n: int) -> float:
     """Return the same shares with a noise floor from a pair of identical cells."""
     x, y = experiments(noise, n, n, 0.0, paired=True)
     one, other = experiments(noise, n, n, 0.0, paired=False)
-    twins = np.abs(np.expm1(np.mean(other - one, axis=-1)))
+    twins = np.expm1(np.abs(np.mean(other - one, axis=-1)))
     found = stats.paired_t(y - x)
     floors = np.maximum(twins, stats.NOISE_FLOOR)
     return float(np.mean(_beyond(found, floors) < 1 - stats.CONFIDENCE))

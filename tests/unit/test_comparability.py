@@ -162,7 +162,32 @@ def test_flags_of_a_phase_are_compared_where_phases_differ() -> None:
         return [one.key for one in differences(base, level, {"level"})]
 
     assert found("by phase") == ["phase.read.reads"]
-    assert found("1000") == []
+
+
+def test_a_flag_that_one_side_lacks_in_a_phase_is_a_difference() -> None:
+    phases = {"workload.phases": {"fill=a, read=b"}}
+    everywhere = phases | {f"{key}.sync": {"1"} for key in ("flags", "phase.fill", "phase.read")}
+    in_the_fill = {key: everywhere[key] for key in everywhere if key != "phase.read.sync"}
+
+    def found(base: dict[str, set[str]], level: dict[str, set[str]]) -> list[tuple[str, bool]]:
+        return [(one.key, one.blocking) for one in differences(base, level, {"campaign"})]
+
+    assert found(everywhere, in_the_fill) == [("phase.read.sync", True)]
+    assert found(in_the_fill, everywhere) == [("phase.read.sync", True)]
+    # The difference of the merged flag, or of the phases, covers these.
+    none = phases | {"flags.num": {"9"}}
+    assert found(everywhere, none) == [("flags.num", True), ("flags.sync", True)]
+    shorter = in_the_fill | {"workload.phases": {"fill=a"}}
+    assert found(everywhere, shorter) == [("workload.phases", True)]
+
+
+@pytest.mark.parametrize(("flag", "blocks"), [("sync", True), ("write_buffer_size", False)])
+def test_no_factor_changes_the_wal_of_one_phase(flag: str, *, blocks: bool) -> None:
+    base, level = (
+        {f"flags.{flag}": {"by phase"}, f"phase.read.{flag}": {value}} for value in ("0", "1")
+    )
+    found = differences(base, level, {"value_size"})
+    assert [one.blocking for one in found] == [blocks]
 
 
 @pytest.mark.parametrize(

@@ -306,9 +306,14 @@ def test_an_emptier_drive_blocks(tmp_path: Path) -> None:
             result, utilisation=dataclasses.replace(result.utilisation, u_drive=u_drive)
         )
 
-    found = row(made(tmp_path, change=change), WRITTEN, "zlfs")
+    comparison = made(tmp_path, change=change)
+    found = row(comparison, WRITTEN, "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert "utilisation of the drive 80.0% vs 40.0%" in found.notes
+    allowed = compare(comparison.campaign, may_differ=["utilisation.u_drive"])
+    assert row(allowed, WRITTEN, "zlfs").verdict is Verdict.HIGHER
+    (listed,) = allowed.differences["zlfs"]
+    assert (listed.key, listed.consequence) == ("utilisation.u_drive", "declared")
 
 
 def test_levels_that_never_collected_have_nothing_to_compare(tmp_path: Path) -> None:

@@ -248,6 +248,36 @@ def test_consequences_of_a_contrasted_factor_do_not_block(tmp_path: Path) -> Non
     assert [d.blocking for d in comparison.differences["8000 (zlfs)"] if "num" in d.key] == [False]
 
 
+@pytest.mark.parametrize(
+    ("factor", "values", "blocks"),
+    [("target_utilisation", (0.4, 0.8), False), ("scheduler", ("none", "mq-deadline"), True)],
+)
+def test_only_a_contrasted_utilisation_explains_a_fuller_drive(
+    tmp_path: Path, factor: str, values: tuple[Any, Any], *, blocks: bool
+) -> None:
+    def change(result: Result) -> Result:
+        assert result.utilisation is not None
+        u_drive = 0.4 if result.factors[factor] == values[0] else 0.8
+        drive = dataclasses.replace(result.utilisation, u_drive=u_drive)
+        return dataclasses.replace(result, utilisation=drive)
+
+    factors = [{factor: value} for value in values]
+    campaign = load(write_on_demand(tmp_path / "c", series=False, factors=factors, change=change))
+    comparison = compare(campaign, contrast=factor, baseline=str(values[0]))
+    assert (row(comparison, "zlfs").verdict is Verdict.NOT_COMPARABLE) is blocks
+    low, high = (
+        next(
+            run.cell
+            for run in campaign.latest
+            if (run.result.level, run.result.factors[factor]) == ("zlfs", value)
+        )
+        for value in values
+    )
+    cells = compare(campaign, contrast="cell", baseline=low, against=[high], metrics=[WRITTEN])
+    (found,) = cells.rows
+    assert (found.verdict is Verdict.NOT_COMPARABLE) is blocks
+
+
 def logged(share: float | None, others: float = 1.0) -> Change:
     """Set how the WAL was written, for zlfs and for all other levels."""
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge.compare import compare
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.family import NO_TWINS
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import CampaignData, load
+from analysis.read.load import CampaignData, load, load_pool
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.twins import twins
 
 BASE = "conventional-ext4"
 WRITTEN = "overwrite.device_written"
@@ -58,6 +60,19 @@ def test_a_claim_that_could_not_be_tested_counts_in_the_family(
     assert many == pytest.approx(min(1, 1.5 * few), rel=0.01)
 
 
+def test_a_claim_about_runs_that_cannot_be_compared_counts_with_p_1(tmp_path: Path) -> None:
+    def p_of_zenfs(*claims: Claim) -> float | None:
+        flags = {"zlfs": {"sync": True}}
+        folder = tmp_path / str(len(claims))
+        rows = compare(load(write_on_demand(folder, flags=flags, claims=claims))).rows
+        assert {row.level: row.verdict for row in rows}["zlfs"] is Verdict.NOT_COMPARABLE
+        return next(row.p_holm for row in rows if row.claim == "C2")
+
+    alone, both = p_of_zenfs(CLAIMS[1]), p_of_zenfs(*CLAIMS)
+    assert alone is not None
+    assert both == pytest.approx(min(1, 2 * alone))
+
+
 def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
     campaign = load(write_on_demand(tmp_path / "c", **options))  # type: ignore[arg-type]
@@ -67,6 +82,15 @@ def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     assert any(row.claim for row in compare(campaign).rows)
 
 
+def test_claims_are_of_one_campaign(tmp_path: Path) -> None:
+    folders = [
+        write_on_demand(tmp_path / name, series=False, claims=CLAIMS) for name in ("one", "two")
+    ]
+    rows = compare(load_pool(folders), contrast="level").rows
+    assert {row.verdict for row in rows if row.metric == WRITTEN} == {Verdict.HIGHER}
+    assert all(row.claim is None for row in rows)
+
+
 def test_only_claims_have_a_victor(campaign: CampaignData) -> None:
     for row in compare(campaign).rows:
         victory = row.verdict in (Verdict.BETTER, Verdict.WORSE)
@@ -74,6 +98,30 @@ def test_only_claims_have_a_victor(campaign: CampaignData) -> None:
     free = compare(campaign, metrics=["fillrandom.device_written"])
     assert {row.verdict for row in free.rows} == {Verdict.HIGHER}
     assert free.regressions(0.05)  # a gate still sees a loss
+
+
+def warned(comparison: Comparison) -> dict[str, bool]:
+    """Return level → whether a note reports that the spread of equal cells is unknown."""
+    return {row.level: NO_TWINS in row.notes for row in comparison.rows if row.metric == WRITTEN}
+
+
+def test_a_victory_without_twins_has_a_warning(tmp_path: Path) -> None:
+    claims = (Claim("C1", WRITTEN, "zenfs", "zlfs", "worse"),)
+    beside = twins(tmp_path / "twins", 0.0001, claims)
+    assert {row.level: row.verdict for row in beside.rows}["zenfs"] is Verdict.WORSE
+    assert not any(warned(beside).values())
+
+    def alone(folder: str, spread: float, *claims: Claim) -> Comparison:
+        def change(result: Result) -> Result:
+            factor = 2.0 if result.level == "zlfs" else 1.0
+            odd = 1 + spread * (result.repetition * (1 + (result.level == "zlfs")) % 3)
+            return with_metric(result, WRITTEN, 1e9 * factor * odd)
+
+        return compare(load(write_on_demand(tmp_path / folder, claims=claims, change=change)))
+
+    assert warned(alone("spread", 1e-3, CLAIMS[0])) == {"zlfs": True, "zenfs": False}
+    assert not any(warned(alone("free", 1e-3)).values())  # higher is no victory
+    assert not any(warned(alone("exact", 0.0, CLAIMS[0])).values())  # counts that do not vary
 
 
 def test_one_number_is_one_row(campaign: CampaignData, tmp_path: Path) -> None:

@@ -96,6 +96,27 @@ def test_an_order_that_one_stratum_reverses_depends_on_it() -> None:
     assert interaction.evidence == "32.0 MiB: rises; 64.0 MiB: rises; 128 MiB: falls"
 
 
+def test_an_interaction_equals_a_worked_example() -> None:
+    """Two strata of two blocks with opposite orders of three settings.
+
+    Page's L is 28 or 20, E = 2 * 3 * 16 / 4 = 24, var = 2 * 9 * 4 * 8 / 144 = 4, so the scores are
+    2 and -2. The sum of squares around their mean is 8; chi-square with one degree of freedom.
+    """
+    values = [
+        SettingValue(size, step, "run.sa_host", 1 + sign * step / 1000, f"h/{block}")
+        for size, sign in ((SIZES[0], -1), (SIZES[1], 1))
+        for step in (0, 50, 100)
+        for block in range(2)
+    ]
+    found = directions.judge(values, GARBAGE)[-1]
+    assert (found.word, found.blocks) == (Word.DEPENDS, 2)
+    assert found.p == pytest.approx(0.0046777, rel=1e-4)
+    one_block = [value for value in values if value.block == "h/0"]
+    alone = directions.judge(one_block, GARBAGE)[-1]  # scores of sqrt(2) and -sqrt(2)
+    assert (alone.word, alone.blocks) == (Word.NOT_SHOWN, 1)
+    assert alone.p == pytest.approx(0.0455003, rel=1e-4)
+
+
 def test_a_weaker_order_of_one_sign_is_no_interaction() -> None:
     """The largest zones follow the order less strictly, in the same direction."""
     weaker = dict(zip(STEPS, (4, 1, 3, 2, 5), strict=True))
@@ -156,6 +177,7 @@ def test_the_evidence_are_the_means_at_both_ends() -> None:
         lambda _size, _step, rng: rng.uniform(1.0, 2.0),  # no order
         lambda _size, _step, _rng: 1.25,  # nothing moves
         lambda _size, step, _rng: 1.25 + step / 1e5,  # in order, by less than the noise floor
+        lambda _size, step, _rng: 1000 + step / 50,  # by 2 of 1000
     ],
 )
 def test_unclear_directions_are_not_shown(value: Value) -> None:
@@ -173,6 +195,39 @@ def test_too_little_shows_nothing() -> None:
     assert whole([], PAD).blocks == 0
 
 
+def test_an_order_that_the_means_contradict_is_not_shown() -> None:
+    """Seven of eight blocks rise; the eighth falls so far that the mean falls."""
+
+    def judged(fall: float) -> DirectionVerdict:
+        rows = [(1.0, 2.0, 3.0)] * 7 + [(fall, fall / 2, 1.0)]
+        return whole(
+            [
+                SettingValue(SIZES[0], step, "run.sa_host", value, f"h/{block}")
+                for block, row in enumerate(rows)
+                for step, value in zip((0, 50, 100), row, strict=True)
+            ],
+            GARBAGE,
+        )
+
+    assert judged(4.0).word is Word.HOLDS
+    against = judged(1000.0)
+    assert against.p is not None
+    assert against.p < 0.05
+    assert against.word is Word.NOT_SHOWN
+
+
+def test_a_rise_from_zero_is_a_rise() -> None:
+    rising = table("run.sa_host", lambda _size, step, _rng: step)
+    assert whole(rising, GARBAGE).word is Word.HOLDS
+    assert whole(rising, replace(GARBAGE, rises=False)).word is Word.FAILS
+
+
+def test_one_setting_has_no_order() -> None:
+    found = directions.judge(table("run.pad_bytes", falling, steps=(50,)), PAD)
+    assert {one.word for one in found} == {Word.NOT_SHOWN}
+    assert (found[-1].p, found[-1].evidence) == (1.0, "")
+
+
 def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     points = [
         p
@@ -181,6 +236,23 @@ def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     ]
     found = whole(points, PAD)
     assert (found.word, found.blocks) == (Word.HOLDS, 2)  # over the four steps that all have
+
+
+def test_a_setting_that_half_of_the_blocks_have_is_compared() -> None:
+    """Then the other half of the blocks counts for nothing."""
+
+    def kept(blocks: int, of: int) -> DirectionVerdict:
+        return whole(
+            [
+                point
+                for point in table("run.pad_bytes", falling, repetitions=of, steps=STEPS[:4])
+                if point.occupancy != STEPS[0] or int(point.block.removeprefix("h/")) < blocks
+            ],
+            PAD,
+        )
+
+    assert kept(2, of=4).blocks == 2
+    assert kept(2, of=5).blocks == 5
 
 
 def test_published_directions_are_about_metrics_that_exist() -> None:

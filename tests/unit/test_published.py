@@ -44,11 +44,24 @@ def campaign(
     return write_campaign(folder, levels=LEVELS, kind=kind, change=change, series=False)
 
 
-def point(tmp_path: Path, text: str) -> Path:
+def point(tmp_path: Path, text: str, head: str = HEAD) -> Path:
     folder = tmp_path / "references"
     folder.mkdir(exist_ok=True)
-    (folder / "one.toml").write_text(f"{HEAD}\n[[point]]\n{text}")
+    (folder / "one.toml").write_text(f"{head}\n[[point]]\n{text}")
     return folder
+
+
+def constant(folder: Path, level: float) -> Path:
+    """Write a campaign in which xfs always writes 1 GB, and f2fs always ``level`` bytes."""
+
+    def change(result: Result) -> Result:
+        written = Metric(level if result.level == "f2fs" else 1e9, "B")
+        metrics = dict(result.metrics) | {"overwrite.device_written": written}
+        return dataclasses.replace(result, metrics=metrics)
+
+    return write_campaign(
+        folder / "c", levels=LEVELS, kind=DeviceKind.HARDWARE, change=change, series=False
+    )
 
 
 RATIO = (
@@ -73,6 +86,60 @@ def test_a_ratio_needs_its_direction_and_its_band(
     (held,), others = published.judge(load(folder), point(tmp_path, RATIO))
     assert (held.agreement, others) == (outcome, 0), held.why
     assert held.why.startswith(why), held.why
+
+
+@pytest.mark.parametrize(
+    ("ratio", "factor", "outcome", "why"),
+    [
+        # The bands are 0.33 .. 0.75, 0.67 .. 1.50 and 0.95 .. 2.13.
+        (0.5, 0.6, Agreement.AGREES, "inside"),
+        (0.5, 1.2, Agreement.DISAGREES, "it is more"),
+        (0.5, 0.746, Agreement.NOT_SHOWN, "the direction agrees, the interval reaches over"),
+        (0.5, 0.3293, Agreement.NOT_SHOWN, "the direction agrees, the interval reaches over"),
+        (0.5, 0.3, Agreement.DISAGREES, "outside"),
+        (1.42, 2.126, Agreement.NOT_SHOWN, "the direction agrees, the interval reaches over"),
+        (1.0, 0.998, Agreement.AGREES, "inside"),  # equal was published, and nothing is shown
+        (1.0, 1.2, Agreement.AGREES, "inside"),
+        (1.0, 2.0, Agreement.DISAGREES, "outside"),
+    ],
+)
+def test_both_edges_of_a_band_count(
+    tmp_path: Path, ratio: float, factor: float, outcome: Agreement, why: str
+) -> None:
+    folder = campaign(tmp_path / "c", factor)
+    text = RATIO.replace("ratio = 1.42", f"ratio = {ratio}")
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
+    assert held.agreement is outcome, held.why
+    assert held.why.startswith(why), held.why
+
+
+def test_a_ratio_without_a_band_has_a_direction_only(tmp_path: Path) -> None:
+    head = HEAD.replace("within = 1.5\n", "")
+    (held,), _ = published.judge(load(campaign(tmp_path / "c", 3.0)), point(tmp_path, RATIO, head))
+    assert (held.agreement, held.why) == (Agreement.AGREES, "it is more")
+
+
+@pytest.mark.parametrize(
+    ("level", "outcome", "why"),
+    [
+        (1e9, Agreement.AGREES, "it is equal"),
+        (1.2e9, Agreement.NOT_SHOWN, "it is more"),  # not the opposite of equal
+        (0.8e9, Agreement.NOT_SHOWN, "it is less"),
+        (0.0, Agreement.NOT_SHOWN, "it is less"),  # a difference without a ratio
+    ],
+)
+def test_equal_can_be_published(tmp_path: Path, level: float, outcome: Agreement, why: str) -> None:
+    folder = constant(tmp_path, level)
+    text = RATIO.replace("throughput", "device_written")
+    equal = text.replace("ratio = 1.42", 'direction = "equal"')
+    (held,), _ = published.judge(load(folder), point(tmp_path, equal))
+    assert (held.agreement, held.why) == (outcome, why)
+
+
+def test_a_ratio_to_nothing_is_not_judged(tmp_path: Path) -> None:
+    text = RATIO.replace("throughput", "device_written").replace("ratio = 1.42", "ratio = 0.5")
+    (held,), _ = published.judge(load(constant(tmp_path, 0.0)), point(tmp_path, text))
+    assert (held.agreement, held.why) == (Agreement.NOT_SHOWN, "there is no ratio")
 
 
 @pytest.mark.parametrize(
@@ -112,13 +179,7 @@ def test_a_direction_is_shown_if_the_whole_interval_lies_beyond_the_noise_floor(
 
 @pytest.mark.parametrize("direction", ["more", "less"])
 def test_equal_bytes_are_not_the_opposite_of_a_direction(tmp_path: Path, direction: str) -> None:
-    def change(result: Result) -> Result:
-        written = {"overwrite.device_written": Metric(1e9, "B")}
-        return dataclasses.replace(result, metrics=dict(result.metrics) | written)
-
-    folder = write_campaign(
-        tmp_path / "c", levels=LEVELS, kind=DeviceKind.HARDWARE, change=change, series=False
-    )
+    folder = constant(tmp_path, 1e9)
     text = RATIO.replace("throughput", "device_written")
     text = text.replace("ratio = 1.42", f'direction = "{direction}"')
     (held,), _ = published.judge(load(folder), point(tmp_path, text))

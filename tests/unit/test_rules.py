@@ -64,7 +64,8 @@ def fio(
     *,
     benchmark: str = "randwrite",
     wanted: int = 4000,
-    short: str = '"short_ios" : 0',
+    short: int = 0,
+    dropped: int = 0,
     **changes: Any,
 ) -> RunFacts:
     """Return a run of the captured fio: 4000 writes of 4 KiB, of which some may be short."""
@@ -78,7 +79,9 @@ def fio(
         expects_gc=False,
     )
     text = (ROOT / "tests/fixtures/fio/randwrite.json").read_text()
-    output = FioProgram().parse(spec, text.replace('"short_ios" : 0', short), "")
+    text = text.replace('"short_ios" : 0', f'"short_ios" : {short}')
+    text = text.replace('"drop_ios" : 0', f'"drop_ios" : {dropped}')
+    output = FioProgram().parse(spec, text, "")
     return with_phase(run, spec=spec, parsed=output, **changes)
 
 
@@ -101,6 +104,8 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
+    ({"parsed": parsed(summary=None, summaries=1)}, "summary-count", Severity.ERROR),
+    ({"parsed": parsed(summaries=2)}, "summary-count", Severity.ERROR),
     ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
     *(
         ({"parsed": None, "parse_error": "damaged", "parse_code": code}, code, Severity.ERROR)
@@ -129,6 +134,7 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"after": usage(1)}, "gc-never-ran", Severity.WARNING),
     ({"after": usage(None)}, "gc-counter-missing", Severity.INFO),
     ({"conventional": disk(20 * MIB)}, "zoned-share-low", Severity.WARNING),
+    ({"conventional": disk(100 * MIB)}, "zoned-share-low", Severity.WARNING),  # exactly half
     ({"conventional": disk(101 * MIB)}, "zoned-share-low", Severity.ERROR),
 ]
 
@@ -224,7 +230,7 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
         good.phases[0],
         spec=phase("overwrite", PhaseRole.FILL),
         zoned=disk(0),
-        conventional=disk(MIB),
+        conventional=disk(1000 * MIB),
     )
     assert judge(replace(good, phases=(fill, *good.phases))) == ()
 
@@ -374,7 +380,8 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     ),
     (lambda run: with_phase(run, traced=SEEN), "closure-driver-commands", Severity.ERROR),
     (lambda run: fio(run, wanted=4001), "fio-ended-early", Severity.ERROR),
-    (lambda run: fio(run, short='"short_ios" : 1'), "fio-short", Severity.ERROR),
+    (lambda run: fio(run, short=1), "fio-short", Severity.ERROR),
+    (lambda run: fio(run, dropped=1), "fio-short", Severity.ERROR),
     (
         lambda run: fio(run, benchmark="reset", zones=ZoneCounts(0, 1, 0, 0)),
         "zones-leaked",
@@ -443,6 +450,64 @@ def test_each_issue_fires_for_its_own_rule(
     assert {issue.code for issue in rule(run)} == {code}
     (declared,) = (one for one in rule.issues if one.code == code)
     assert severity in declared.severities
+
+
+def first(run: RunFacts, *, role: PhaseRole | None = None, **changes: Any) -> RunFacts:
+    """Change the spec of the first phase."""
+    spec = run.phases[0].spec
+    return with_phase(run, spec=replace(spec, role=role or spec.role, **changes))
+
+
+def then(run: RunFacts, read: int, **changes: Any) -> RunFacts:
+    """Let ``read`` bytes of the second phase, which only reads, reach the device."""
+    phase = reading(read)
+    spec = replace(phase.spec, role=changes.pop("role", phase.spec.role))
+    return replace(run, phases=(run.phases[0], replace(phase, spec=spec, **changes)))
+
+
+def utilised(run: RunFacts, u_ns: float | None) -> RunFacts:
+    assert run.utilisation is not None
+    return replace(run, utilisation=replace(run.utilisation, u_ns=u_ns))
+
+
+NO_ISSUE: dict[str, Callable[[RunFacts], RunFacts]] = {
+    "utilisation without a target": lambda run: replace(
+        utilised(run, 0.1), spec=replace(run.spec, cold=None)
+    ),
+    "unknown utilisation": lambda run: utilised(run, None),
+    "a phase without counters of devices": lambda run: with_phase(
+        run, zoned=None, conventional=None, seconds=None
+    ),
+    "no utilisation": lambda run: replace(run, utilisation=None),
+    "nothing written": lambda run: with_phase(
+        run, zoned=disk(0), conventional=disk(0), seconds=None
+    ),
+    "90 % on zones": lambda run: with_phase(run, zoned=disk(90 * MIB), conventional=disk(10 * MIB)),
+    "a phase that expects no collection": lambda run: with_phase(
+        first(run, expects_gc=False), after=usage(1)
+    ),
+    "a phase that expects no counter": lambda run: with_phase(
+        first(run, expects_gc=False), after=usage(None)
+    ),
+    "a phase that ends by time": lambda run: with_phase(
+        first(run, operations=None),
+        parsed=parsed(levels=(), summary=BenchmarkSummary("overwrite", 1, 1, 1, 19_999, None)),
+    ),
+    "half of the reads from caches": lambda run: then(run, READS // 2),
+    "a fill that reads from caches": lambda run: then(run, 0, role=PhaseRole.FILL),
+    "a slow phase that only reads": lambda run: then(run, READS, seconds=1000.0),
+    "a slow fill": lambda run: with_phase(first(run, role=PhaseRole.FILL), seconds=1000.0),
+    "devices busy at the end of the run": lambda run: replace(
+        run, ledger=closing(name="run", settled=False)
+    ),
+    "a second of clock jump": lambda run: replace(run, clock_jump=1.0),
+    "tenants a second apart": lambda run: replace(run, tenants=TenantFacts(spread=1.0)),
+}
+
+
+@pytest.mark.parametrize("case", NO_ISSUE)
+def test_a_rule_that_does_not_apply_is_silent(observed: RunFacts, case: str) -> None:
+    assert judge(NO_ISSUE[case](observed)) == ()
 
 
 def test_phases_of_fio_that_are_whole_have_no_issue(good: RunFacts) -> None:

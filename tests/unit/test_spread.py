@@ -21,7 +21,7 @@ from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.result import Result, Status
-from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.campaigns import with_metric, with_status, write_on_demand
 from tests.fixtures.twins import WRITTEN, twins
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,8 +38,16 @@ def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> Non
     )
 
 
-def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path) -> None:
-    comparison = twins(tmp_path, apart=0.05, silent="zlfs")
+@pytest.mark.parametrize("apart", [1.0, -0.5])
+def test_the_floor_does_not_depend_on_the_names_of_twins(tmp_path: Path, apart: float) -> None:
+    """One twin writes twice as much as the other: a floor of 100 %, not of 50 %."""
+    floor = twins(tmp_path, apart=apart).floors[WRITTEN]
+    assert floor.floor == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("silent", ["zlfs", "zlfs-again"])
+def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path, silent: str) -> None:
+    comparison = twins(tmp_path, apart=0.05, silent=silent)
     assert math.isinf(comparison.floors[WRITTEN].floor)
     assert {row.level: row.verdict for row in comparison.rows}["zenfs"] is Verdict.NO_DIFFERENCE
     document = json.loads(render(comparison, "json"))
@@ -238,6 +246,14 @@ def test_slope_equals_a_fit_with_dummy_variables() -> None:
     )
 
 
+def test_three_runs_have_one_degree_of_freedom() -> None:
+    """Residuals of the line 1.5 x are 1/6, -1/3 and 1/6; the squares of x - 1 sum up to 2."""
+    found = drift.slope(["a"] * 3, ["1"] * 3, np.arange(3.0), np.array([0.0, 1.0, 3.0]))
+    assert found is not None
+    assert (float(found.center), float(found.df)) == pytest.approx((1.5, 1))
+    assert float(found.error) == pytest.approx(math.sqrt(1 / 6 / 2))
+
+
 def in_random_order(rng: np.random.Generator) -> tuple[list[str], list[str], FloatArray]:
     """Return cells, blocks and places of five blocks of four runs."""
     cells = [name for _ in range(5) for name in rng.permutation(["a", "b", "c", "d"])]
@@ -309,9 +325,55 @@ def test_of_proportional_metrics_one_is_tested_for_drift(tmp_path: Path) -> None
     assert found.p_holm == found.p_value
 
 
+@pytest.mark.parametrize("value", [0.0, 5e8])
+def test_values_that_do_not_vary_are_not_tested_for_drift(tmp_path: Path, value: float) -> None:
+    def change(result: Result) -> Result:
+        return with_metric(drifting(0.3)(result), WRITTEN, value)
+
+    folder = write_on_demand(
+        tmp_path / "c", series=False, repetitions=5, change=change, metrics=(WRITTEN,)
+    )
+    assert compare(load(folder)).drifts == ()
+
+
+def test_zeros_are_left_out_of_a_drift(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        result = drifting(0.3)(result)
+        return with_metric(result, WRITTEN, 0.0) if result.level == "zlfs" else result
+
+    folder = write_on_demand(
+        tmp_path / "c", series=False, repetitions=5, change=change, metrics=(WRITTEN,)
+    )
+    (found,) = compare(load(folder)).drifts
+    assert found.runs == 10
+    assert found.low < math.expm1(0.3) < found.high
+
+
+def test_invalid_runs_are_left_out_of_a_drift(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        result = drifting(0.3)(result)
+        if (result.level, result.repetition) != ("zlfs", 3):
+            return result
+        return with_status(with_metric(result, WRITTEN, 1.0), Status.INVALID)
+
+    folder = write_on_demand(
+        tmp_path / "c", series=False, repetitions=5, change=change, metrics=(WRITTEN,)
+    )
+    (found,) = compare(load(folder)).drifts
+    assert found.runs == 14
+    assert found.low < math.expm1(0.3) < found.high
+
+
+def test_a_start_is_relative_to_its_campaign() -> None:
+    places = [("a", 10.0), ("a", 20.0), ("a", 30.0), ("b", 100.0), ("b", 104.0), ("c", 5.0)]
+    runs: list[Any] = [drift._Started(Any, name, "", "", at) for name, at in places]  # type: ignore[arg-type]
+    assert list(drift._relative_starts(runs)) == [0.0, 0.5, 1.0, 0.0, 1.0, 0.0]
+
+
 def test_order_without_room_for_a_test() -> None:
     two = np.array([0.0, 1.0])
     assert drift.slope(["a", "b"], ["1", "1"], two, two) is None
+    assert drift.slope(["a", "a"], ["1", "1"], two, two) is None
     assert drift.slope(["a"] * 4, ["1"] * 4, np.zeros(4), np.arange(4.0)) is None
     always_the_same_order = np.arange(6.0)
     assert drift.slope(["a", "b"] * 3, list("112233"), always_the_same_order, np.ones(6)) is None

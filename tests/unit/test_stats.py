@@ -54,9 +54,12 @@ def test_few_common_blocks_get_welch_on_logs() -> None:
     assert found.p_value == pytest.approx(expected.pvalue)
 
 
-@pytest.mark.parametrize(("common", "method"), [(2, Method.PAIRED), (1, Method.WELCH)])
-def test_half_of_the_larger_side_needs_a_partner(common: int, method: Method) -> None:
-    base = {f"b{i}": 10.0 + i for i in range(4)}
+@pytest.mark.parametrize(
+    ("runs", "common", "method"),
+    [(4, 2, Method.PAIRED), (4, 1, Method.WELCH), (5, 2, Method.WELCH), (6, 3, Method.PAIRED)],
+)
+def test_half_of_the_larger_side_needs_a_partner(runs: int, common: int, method: Method) -> None:
+    base = {f"b{i}": 10.0 + i for i in range(runs)}
     level = {f"b{i}" if i < common else f"x{i}": 12.0 + i**2 for i in range(3)}
     assert estimate(base, level).method is method
 
@@ -112,7 +115,9 @@ def test_counts_that_do_not_vary_are_exact() -> None:
     assert (found.method, found.low, found.high) == (Method.EXACT, None, None)
     assert found.center == pytest.approx(1.1)
     assert stats.verdict(found, Better.LOWER) is Verdict.WORSE
+    assert found.p_value == 0.0
     same = estimate(group(40, 40, 40), group(40, 40, 40))
+    assert same.p_value == 1.0
     assert stats.verdict(same, Better.LOWER) is Verdict.NO_DIFFERENCE
 
 
@@ -120,6 +125,7 @@ def test_counts_that_do_not_vary_are_exact() -> None:
 def test_a_spread_of_rounding_errors_is_none(base: tuple[float, ...]) -> None:
     found = estimate(group(*base), group(*(2 * value for value in base)))
     assert (found.method, found.p_value) == (Method.NONE, None)
+    assert stats.p_beyond(found, 0.0) is None
     more = estimate(group(*base), group(*(value * (2 + i * 1e-9) for i, value in enumerate(base))))
     assert more.method is Method.PAIRED
 
@@ -147,7 +153,10 @@ def test_two_runs_a_side_are_not_enough_for_exact() -> None:
 
 
 def test_a_time_that_does_not_vary_is_not_called_exact() -> None:
-    assert estimate(group(1, 1, 1), group(1, 1, 1), exact=False).method is Method.PAIRED
+    same = estimate(group(1, 1, 1), group(1, 1, 1), exact=False)
+    assert (same.method, same.p_value) == (Method.PAIRED, 1.0)
+    apart = estimate(group(1, 1, 1), {"x": 1, "y": 1, "z": 1}, exact=False)
+    assert (apart.method, apart.p_value, apart.df) == (Method.WELCH, 1.0, 2.0)
     found = estimate(group(1, 1, 1), group(2, 2, 2), exact=False)
     assert (found.method, found.p_value) == (Method.NONE, None)
 
@@ -162,6 +171,15 @@ def test_zero_gives_a_difference_of_means_and_no_log() -> None:
     assert stats.relative_change(found) == math.inf
 
 
+def test_a_difference_of_less_than_one_unit_rises_too() -> None:
+    found = estimate(group(0, 0, 0), group(0.30, 0.34, 0.38))
+    assert stats.verdict(found, Better.HIGHER) is Verdict.BETTER
+    assert stats.verdict(found, Better.HIGHER, claimed=False) is Verdict.HIGHER
+    fewer = estimate(group(0.30, 0.34, 0.38), group(0, 0, 0))
+    assert not fewer.is_ratio
+    assert stats.verdict(fewer, Better.HIGHER, claimed=False) is Verdict.LOWER
+
+
 def test_negative_values_give_a_difference() -> None:
     found = estimate(group(-4, -5, -6), group(-1, -2.1, -2.9))
     assert not found.is_ratio
@@ -170,7 +188,24 @@ def test_negative_values_give_a_difference() -> None:
     assert stats.verdict(found, Better.HIGHER) is Verdict.BETTER
 
 
-@pytest.mark.parametrize(("base", "level"), [((), ()), ((1.0,), (2.0,)), ((1.0, 2.0), (3.0,))])
+def test_values_below_one_have_a_ratio_too() -> None:
+    assert estimate(group(0.1, 0.2, 0.3), group(0.2, 0.3, 0.5)).is_ratio
+
+
+def test_zeros_on_both_sides_do_not_differ() -> None:
+    assert stats.relative_change(estimate(group(0, 0, 0), group(0, 0, 0))) == 0.0
+
+
+def test_an_interval_too_wide_for_a_number_is_infinite() -> None:
+    """Log ratios are 0 and 200, so the upper end is exp(100 + 12.7 * 100)."""
+    found = estimate(group(1, 1), group(1, math.exp(200)))
+    assert (found.low, found.high) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("base", "level"),
+    [((), ()), ((), (1.0,)), ((1.0,), ()), ((1.0,), (2.0,)), ((1.0, 2.0), (3.0,))],
+)
 def test_fewer_than_two_runs_get_no_interval_and_no_verdict(
     base: tuple[float, ...], level: tuple[float, ...]
 ) -> None:
