@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import harness.cli.age as command
+import harness.drive.purge as purge_module
 from harness.cli import main as cli
 from harness.drive import health, precondition
 from harness.drive.precondition import Preconditioning
@@ -247,6 +248,53 @@ def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
     assert (caught.value.code, messages) == ("purge-incomplete", [])
 
 
+def test_a_purge_empties_the_conventional_zones_of_a_zoned_device(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset of zones leaves them as they are."""
+    device, zones, messages = host.device("nvme0n2"), host.zones, list[str]()
+    last = (ZONES - 1) * ZONE_SIZE
+
+    def with_some(path: str, limit: int | None = None) -> list[Zone]:
+        found = zones(path, limit)
+        plain = (0, 1, ZONES - 1)
+        return [
+            replace(one, type=ZoneType.CONVENTIONAL) if number in plain else one
+            for number, one in enumerate(found)
+        ]
+
+    monkeypatch.setattr(host, "zones", with_some)
+    monkeypatch.setattr(host, "reset_zones", lambda *_: host.resets.append(-1))
+    with Path(device.path).open("r+b") as file:
+        for at in (ZONE_SIZE - 4096, ZONE_SIZE, 2 * ZONE_SIZE, last, last + ZONE_SIZE - 1):
+            file.seek(at)
+            file.write(b"x")
+    own = work(host, "nvme0n2", messages)
+    with own._looks.hold.taken([device]):
+        own._looks.listen()
+        own._looks.note()
+        own._purge()
+    content = Path(device.path).read_bytes()
+    assert content.strip(b"\0") == b"x"
+    assert content.index(b"x") == 2 * ZONE_SIZE  # reset, by a kernel
+    assert host.resets == [-1]
+    assert messages == [
+        f"the conventional zones of {device.path} were discarded,"
+        " and every byte was read back as zero"
+    ]
+
+
+def test_zones_with_a_write_pointer_are_only_reset(host: Host) -> None:
+    messages: list[str] = []
+    assert work(host, "nvme0n2", messages).run(0, seed=1).bytes == 0
+    assert messages == []
+
+
+def test_large_parts_are_purged_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purge_module, "_STEP", 10)
+    assert purge_module._parts([(5, 25), (100, 10)]) == [(5, 10), (15, 10), (25, 5), (100, 10)]
+
+
 def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
     assert zonelab(host, "nvme0n1", "--passes", "1") == 0
     node = Path(host.device("nvme0n1").path)
@@ -297,6 +345,34 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
 
 
 FULL = dict.fromkeys(range(ZONES), ZONE_CAPACITY)
+
+
+def test_a_killed_preconditioning_leaves_no_older_record(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device is in no recorded condition: --unless-done must not trust the older record."""
+    device, words = host.device("nvme0n2"), ("nvme0n2", "--passes", "1")
+    assert zonelab(host, *words) == 0
+    assert precondition.last(paths(host).state, device) is not None
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Preconditioning, "_write_all", killed)
+        assert zonelab(host, "nvme0n2", "--passes", "2") == 130
+    assert precondition.last(paths(host).state, device) is None
+    assert precondition.summary(paths(host).state, device) is None
+
+
+def test_a_refused_preconditioning_keeps_the_older_record(host: Host) -> None:
+    device = host.device("nvme0n2")
+    assert zonelab(host, "nvme0n2") == 0
+    (host.root / "busy-nvme0n2").touch()
+    assert zonelab(host, "nvme0n2", "--passes", "1") == 3
+    done = precondition.last(paths(host).state, device)
+    assert done is not None
+    assert done.passes == 0
 
 
 def test_kept_bytes_count_as_the_rest_of_the_drive(
