@@ -522,6 +522,25 @@ def test_a_user_that_comes_between_two_passes_stops_the_next(host: Host) -> None
     assert caught.value.code == "mounted"
 
 
+def test_the_temperature_is_looked_at_again_while_it_writes(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precondition, "_LOOK_BYTES", 8 * MIB)
+    monkeypatch.setattr(precondition, "_REGION", 4 * MIB)
+    host.kelvins = [300, 300, 301, 320, 310, 305, 300]  # the first two before the first write
+    seen: list[int | None] = []
+    wait = health.wait_cool
+
+    def noted(*arguments: Any) -> int | None:
+        seen.append(wait(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(health, "wait_cool", noted)
+    done = work(host, "nvme0n1", []).run(1, seed=1)
+    assert seen == [301, 320, 310, 305]  # of 32 MiB
+    assert done.hottest == 320
+
+
 class Between:
     """Acts during the first pass, or when the guard has looked and listens."""
 
