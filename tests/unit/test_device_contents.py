@@ -20,7 +20,7 @@ from harness.observe import direct_reads, diskstats, foreign, signatures
 from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.tools import proc, wipefs
 from tests.fixtures.captures import images
-from tests.fixtures.drives import COMPANION, MIB, ZONED, Lab
+from tests.fixtures.drives import COMPANION, MIB, ZONED, DriveHost, Lab
 from tests.runner.fakes import ZONE_CAPACITY, ZONE_SIZE, put_btrfs, set_zones
 
 SIZE = 32 * MIB
@@ -82,6 +82,37 @@ def test_a_zoned_device_may_refuse_reads_beyond_write_pointers(lab: Lab) -> None
     assert lab.code(lab.zoned) == "not-empty"
     put_btrfs(lab.root / "dev" / ZONED, "theirs")  # before the write pointer
     assert lab.code(lab.zoned) == "foreign-signature"
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"),
+    [
+        (0, 8192),
+        (4096, 4096),
+        (8191, 1),
+        (8192, 0),  # from the write pointer on
+        (ZONE_SIZE - 4096, 0),
+        (ZONE_SIZE, 4096),
+        (ZONE_SIZE + 4096, 0),
+        (2 * ZONE_SIZE, 0),
+        (16 * ZONE_SIZE, 0),
+    ],
+)
+def test_a_refused_read_is_cut_at_the_write_pointer_of_its_zone(
+    lab: Lab, offset: int, length: int
+) -> None:
+    set_zones(lab.root, {0: 8192, 1: 4096})
+    ends = {0: 8192, 1: ZONE_SIZE + 4096}
+    read = DriveHost.read
+
+    class Refusing(DriveHost):
+        def read(self, path: str, offset: int, length: int) -> bytes:
+            if offset + length > ends.get(offset // ZONE_SIZE, 0):
+                raise OSError(errno.EIO, "Input/output error")
+            return read(self, path, offset, length)
+
+    contents = Contents(Refusing(lab.root), lab.journal)
+    assert len(contents._read(lab.zoned, offset, 16384)) == length
 
 
 @pytest.mark.parametrize("offset", [0, MIB + 4096, ZONE_SIZE - 1])

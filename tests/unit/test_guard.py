@@ -143,7 +143,10 @@ def test_partitioned(lab: Lab) -> None:
 
 def test_swap(lab: Lab) -> None:
     swaps = lab.root / "proc/swaps"
-    swaps.write_text(swaps.read_text() + f"{lab.root}/dev/nvme0n1 partition 1 0 -2\n")
+    header, file = swaps.read_text(), "/swapfile file 1 0 -3\n"
+    swaps.write_text(f"{header}{file}")
+    assert lab.code(lab.conventional) is None
+    swaps.write_text(f"{header}{lab.root}/dev/nvme0n1 partition 1 0 -2\n{file}")
     assert lab.code(lab.conventional) == "swap"
 
 

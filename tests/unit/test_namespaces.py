@@ -393,17 +393,19 @@ def test_a_namespace_that_others_created_is_not_taken_for_the_own_one(
     assert described(host.drive) == AS_WANTED[:2]
 
 
-@pytest.mark.parametrize("how", ["before", "after"])
-def test_an_equal_namespace_of_an_earlier_step_is_not_found_again(make: Make, how: str) -> None:
+def test_a_namespace_from_before_the_creation_is_not_taken_for_the_own_one(make: Make) -> None:
     host = make()
-    arguments = [*ARGUMENTS[:-1], f"{100 * ZONE}"]  # experiment and cold data are of one size
+    arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
     again = ("--apply", "--recreate", "SYNTHETIC")
-    host.drive.fail = (7, how)
-    with pytest.raises(Killed):
-        zonelab(host, *again, arguments=arguments)
+    for fail in ((2, "after"), (3, "before")):
+        host.drive.fail = fail
+        with pytest.raises(Killed):
+            zonelab(host, *again, arguments=arguments)
+        host.drive.spaces[7] = replace(BESIDE, zoned=False)  # all that was there is deleted
     host.drive.fail = None
     assert zonelab(host, *again, arguments=arguments) == 0
-    assert described(host.drive) == [*AS_WANTED[:2], AS_WANTED[1]]
+    assert not host.drive.spaces.pop(7).attached
+    assert described(host.drive) == AS_WANTED[:2]
 
 
 @pytest.mark.parametrize("late", [3, None])
