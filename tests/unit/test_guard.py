@@ -160,6 +160,26 @@ def test_read_only(lab: Lab) -> None:
     assert lab.code() == "read-only"
 
 
+def test_a_device_whose_writes_are_not_counted(lab: Lab) -> None:
+    """All proofs that nobody wrote compare the kernel's counts."""
+    block, part = lab.root / "sys/class/block", partition(lab)
+    for node, device in (
+        ("nvme0n2", lab.device),
+        ("nvme0c0n2", lab.device),  # a path of the drive
+        ("nvme0n1", lab.conventional),
+        ("nvme0n1", part),
+    ):
+        write_tree(block / node, {"queue/iostats": "0"})
+        without_queues = lab.code(device)
+        assert without_queues != "writes-uncounted"
+        (block / node / "mq").mkdir()
+        reason = next(r for r in lab.guard.examine(device) if r.code == "writes-uncounted")
+        assert (f" {node}," in reason.message, f"/{node}/queue/" in reason.hint) == (True, True)
+        write_tree(block / node, {"queue/iostats": "1"})
+        assert lab.code(device) == without_queues
+        (block / node / "mq").rmdir()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("offset", "magic", "kind"),
