@@ -27,6 +27,7 @@ from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
 from harness.observe.zone_reports import Zone, ZoneType
 from harness.store.files import descriptor
+from tests.fixtures.claims import spy
 from tests.runner.fakes import (
     MIB,
     ZONE_CAPACITY,
@@ -231,6 +232,33 @@ def test_a_purged_conventional_device_is_zero(
     )
     assert Path(device.path).read_bytes() == bytes(device.size)
     assert messages == [f"{device.path} was {how}, and every byte was read back as zero"]
+
+
+def test_zeros_are_flushed_before_they_are_read_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, steps = host.device("nvme0n1"), list[str]()
+    machine = Stubborn(host.root, discards=False, zeros=True)
+    spy(monkeypatch, machine, "first_data", lambda: steps.append("read"))
+    spy(monkeypatch, machine, "zero", lambda: steps.append("zero"))
+    spy(monkeypatch, os, "fsync", lambda: steps.append("flush"))
+    Path(device.path).write_bytes(b"x" * device.size)
+    purge(machine, device, Path(device.path), steps.append)
+    assert steps[:-1] == ["read", "zero", "flush", "read"]
+
+
+def test_a_pass_ends_with_a_flush(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, synced = work(host, "nvme0n1", []), list[str]()
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.path.realpath(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    with own._looks.hold.taken([own._device]):
+        monkeypatch.setattr(os, "fsync", noted)
+        own._write_all(random.Random(7), shuffled=False)  # noqa: S311
+    assert synced == [own._device.path]
 
 
 def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
