@@ -253,12 +253,10 @@ class Execution:
         )
 
     def _find_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
-        """Find the namespace that this step created just before a kill, by its size."""
+        """Find the namespace that this step created just before a kill."""
         planned = _planned(layout, step)
         new = [space for space in drive.namespaces if space.nsid not in step.before]
-        match = [
-            space for space in new if (space.size, space.block) == (planned.size, planned.block)
-        ]
+        match = [space for space in new if _can_be(space, planned)]
         return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
 
     def _store(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
@@ -310,6 +308,19 @@ def _is_done(step: LayoutStep, drive: Drive) -> bool:
     return step.act is Act.ATTACH and space is not None and bool(space.node)
 
 
+def _can_be(space: Namespace, planned: PlannedNamespace) -> bool:
+    """Whether a namespace can be the created one, which no step has attached yet.
+
+    A drive may not report the zones of a namespace that is not attached. ``_check`` compares the
+    rest at the end.
+    """
+    return (
+        not space.node
+        and (space.size, space.block) == (planned.size, planned.block)
+        and (planned.zoned or space.zone_size is None)
+    )
+
+
 def _planned(layout: Layout, step: LayoutStep) -> PlannedNamespace:
     return next(planned for planned in layout.create if planned.role is step.role)
 
@@ -322,7 +333,7 @@ def _check(drive: Drive, progress: LayoutProgress) -> None:
         planned = _planned(progress.layout, step)
         space = drive.namespace(step.nsid or 0)
         wanted: dict[str, int | None] = {"size": planned.size, "block": planned.block}
-        if planned.zoned and planned.zones:
+        if planned.zones:
             wanted |= {"zones": planned.zones, "zone_capacity": planned.capacity // planned.zones}
         if planned.active is not None:
             wanted["active"] = planned.active

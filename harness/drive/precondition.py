@@ -72,7 +72,7 @@ def last(state: Path, device: Device) -> Condition | None:
 
 
 def forget(state: Path, device: Device) -> None:
-    """Remove the record: the device's namespace is deleted, and a new one can have its identity."""
+    """Remove the record, because the data that it describes is destroyed next."""
     path = record_file(state, device)
     if path.exists():
         path.unlink()
@@ -162,6 +162,7 @@ class Preconditioning:
             self._note(JournalEvent.CLAIM, self._looks.fingerprint(self._device))
         else:  # after a kill, a claim here would make data of others count as zonelab's
             self._note(JournalEvent.ERASE, None, self._consent.digest)
+        forget(self._paths.state, self._device)  # after a kill, no record describes the device
         self._purge()
         written = 0
         for number in range(passes):
@@ -198,8 +199,7 @@ class Preconditioning:
         self._looks.require_as_seen(self._device)
         if self._device.zoned:
             self._host.reset_zones(self._device, self._node())
-        else:
-            purge(self._host, self._device, self._node(), self._say)
+        purge(self._host, self._device, self._node(), self._say)
         self._looks.note()
 
     def _node(self) -> Path:

@@ -185,11 +185,7 @@ class Contents:
         return digest
 
     def _writable_in_place(self, device: Device) -> list[Range]:
-        """Return the parts that can be written in place: a device, or its conventional zones."""
-        if not device.zoned:
-            return [(0, device.size)]
-        zones = self._host.zones(device.path)
-        return [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
+        return writable_in_place(self._host, device)
 
     def _zone_samples(self, zones: list[Zone]) -> list[Range]:
         """Return both ends of the data in each zone; of some zones if there are very many."""
@@ -299,6 +295,14 @@ class Contents:
         return (
             self._host.read(device.path, offset, min(length, end - offset)) if end > offset else b""
         )
+
+
+def writable_in_place(host: Host, device: Device) -> list[Range]:
+    """Return the parts that can be written in place: a device, or its conventional zones."""
+    if not device.zoned:
+        return [(0, device.size)]
+    zones = host.zones(device.path)
+    return [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
 
 
 def _end(zone: Zone) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.machine.device_facts import suspended
 from harness.machine.host import Host
 from harness.observe import openers
+from harness.observe.sysfs import Sysfs
 from harness.store.spec import Device, Reason
 from harness.tools.kernel import unescape
 
@@ -79,14 +80,7 @@ def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[
     if holders:
         names = ", ".join(sysfs.text(holder, "dm/name") or holder for holder in holders)
         yield Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree")
-    if sysfs.number(name, "ro"):
-        yield Reason("read-only", f"{device.path} is read-only")
-    if not device.identity.stable:
-        yield Reason(
-            "identity-unstable",
-            f"{device.path} has no name but the kernel's, which another drive can have later",
-            "use a drive with a WWID or serial number; a virtual disk can be given one",
-        )
+    yield from _properties(sysfs, device)
     twins = set(_same_identity(host, device)) - {name, exported_as, sysfs.exported(name)}
     if twins:
         yield Reason(
@@ -103,6 +97,26 @@ def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[
             "exported",
             f"{device.path} is used by {', '.join(exported)}",
             "losetup --detach, or nvmetcli clear",
+        )
+
+
+def _properties(sysfs: Sysfs, device: Device) -> Iterator[Reason]:
+    """Yield the properties with which no device can be overwritten safely."""
+    name = Path(device.path).name
+    if sysfs.number(name, "ro"):
+        yield Reason("read-only", f"{device.path} is read-only")
+    if uncounted := sysfs.uncounted(name):
+        yield Reason(
+            "writes-uncounted",
+            f"the kernel does not count writes to {', '.join(uncounted)}, so those of others"
+            " cannot be noticed",
+            f"echo 1 > {sysfs.block(uncounted[0])}/queue/iostats",
+        )
+    if not device.identity.stable:
+        yield Reason(
+            "identity-unstable",
+            f"{device.path} has no name but the kernel's, which another drive can have later",
+            "use a drive with a WWID or serial number; a virtual disk can be given one",
         )
 
 

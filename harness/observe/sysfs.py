@@ -97,6 +97,15 @@ class Sysfs:
         pattern = re.compile(rf"^nvme{head[1]}c\d+n{head[2]}$")
         return [name, *(other for other in self.names() if pattern.match(other))]
 
+    def uncounted(self, name: str) -> list[str]:
+        """Return the nodes of a device whose commands the kernel does not count.
+
+        Without request queues (``mq``) the setting has no effect, and older kernels show 0.
+        """
+        nodes = self.queue_nodes(self.parent(name) or name)
+        with_queues = [node for node in nodes if (self.block(node) / "mq").is_dir()]
+        return [node for node in with_queues if self.text(node, "queue/iostats") == "0"]
+
     def limit(self, name: str, attribute: str) -> int:
         """Return a zone limit; with NVMe multipath only the path nodes have it."""
         return max(self.number(node, f"queue/{attribute}") or 0 for node in self.queue_nodes(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from harness.machine.device_contents import Contents
 from harness.machine.guard import companion
 from harness.machine.journal import JournalEvent
 from harness.observe import direct_reads, diskstats, foreign, signatures
-from harness.observe.zone_reports import ZoneType
+from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.tools import proc, wipefs
 from tests.fixtures.captures import images
-from tests.fixtures.drives import COMPANION, MIB, ZONED, Lab
+from tests.fixtures.drives import COMPANION, MIB, ZONED, DriveHost, Lab
 from tests.runner.fakes import ZONE_CAPACITY, ZONE_SIZE, put_btrfs, set_zones
 
 SIZE = 32 * MIB
@@ -81,6 +82,37 @@ def test_a_zoned_device_may_refuse_reads_beyond_write_pointers(lab: Lab) -> None
     assert lab.code(lab.zoned) == "not-empty"
     put_btrfs(lab.root / "dev" / ZONED, "theirs")  # before the write pointer
     assert lab.code(lab.zoned) == "foreign-signature"
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"),
+    [
+        (0, 8192),
+        (4096, 4096),
+        (8191, 1),
+        (8192, 0),  # from the write pointer on
+        (ZONE_SIZE - 4096, 0),
+        (ZONE_SIZE, 4096),
+        (ZONE_SIZE + 4096, 0),
+        (2 * ZONE_SIZE, 0),
+        (16 * ZONE_SIZE, 0),
+    ],
+)
+def test_a_refused_read_is_cut_at_the_write_pointer_of_its_zone(
+    lab: Lab, offset: int, length: int
+) -> None:
+    set_zones(lab.root, {0: 8192, 1: 4096})
+    ends = {0: 8192, 1: ZONE_SIZE + 4096}
+    read = DriveHost.read
+
+    class Refusing(DriveHost):
+        def read(self, path: str, offset: int, length: int) -> bytes:
+            if offset + length > ends.get(offset // ZONE_SIZE, 0):
+                raise OSError(errno.EIO, "Input/output error")
+            return read(self, path, offset, length)
+
+    contents = Contents(Refusing(lab.root), lab.journal)
+    assert len(contents._read(lab.zoned, offset, 16384)) == length
 
 
 @pytest.mark.parametrize("offset", [0, MIB + 4096, ZONE_SIZE - 1])
@@ -293,6 +325,27 @@ def test_a_write_during_the_whole_read_is_not_sealed(
     assert [entry.whole for entry in lab.journal.entries()] == [""]
 
 
+def test_without_counters_no_earlier_whole_read_proves_ownership(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else shows a write between the samples of the fingerprint."""
+    leave_data(lab)
+    contents, reads = Contents(lab.host, lab.journal), list[str]()
+    read = lab.host.whole_digest
+
+    def counted(path: str, *rest: Any) -> str:
+        reads.append(path)
+        return read(path, *rest)
+
+    monkeypatch.setattr(lab.host, "whole_digest", counted)
+    before = contents.whole(lab.companion)
+    assert contents.whole(lab.companion) == before
+    assert len(reads) == 1  # the kernel counted no write
+    (lab.root / "proc/diskstats").write_text("")
+    assert contents.whole(lab.companion) == contents.whole(lab.companion) == before
+    assert len(reads) == 3
+
+
 def test_a_label_proves_no_conventional_data_after_a_restart(lab: Lab) -> None:
     put_btrfs(lab.node, "zl-1")
     lab.record(lab.companion, JournalEvent.UP, fingerprint="-")
@@ -392,6 +445,17 @@ def test_a_label_on_the_partner_covers_only_that_partner(lab: Lab) -> None:
 @pytest.mark.parametrize("written", [4096, ZONE_CAPACITY])
 def test_one_zone_that_is_not_empty_is_enough(lab: Lab, written: int) -> None:
     set_zones(lab.root, {15: written})
+    assert lab.code(lab.zoned) == "not-empty"
+
+
+def test_a_zone_that_a_program_opened_is_not_empty(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds no data yet, but somebody uses it."""
+    first, *rest = lab.host.zones(lab.zoned.path)
+    opened = replace(first, condition=ZoneCondition.EXPLICIT_OPEN)
+    assert lab.code(lab.zoned) is None
+    monkeypatch.setattr(lab.host, "zones", lambda *_: [opened, *rest])
     assert lab.code(lab.zoned) == "not-empty"
 
 

@@ -143,7 +143,10 @@ def test_partitioned(lab: Lab) -> None:
 
 def test_swap(lab: Lab) -> None:
     swaps = lab.root / "proc/swaps"
-    swaps.write_text(swaps.read_text() + f"{lab.root}/dev/nvme0n1 partition 1 0 -2\n")
+    header, file = swaps.read_text(), "/swapfile file 1 0 -3\n"
+    swaps.write_text(f"{header}{file}")
+    assert lab.code(lab.conventional) is None
+    swaps.write_text(f"{header}{lab.root}/dev/nvme0n1 partition 1 0 -2\n{file}")
     assert lab.code(lab.conventional) == "swap"
 
 
@@ -155,6 +158,26 @@ def test_busy(lab: Lab) -> None:
 def test_read_only(lab: Lab) -> None:
     (lab.root / "sys/class/block/nvme0n2/ro").write_text("1")
     assert lab.code() == "read-only"
+
+
+def test_a_device_whose_writes_are_not_counted(lab: Lab) -> None:
+    """All proofs that nobody wrote compare the kernel's counts."""
+    block, part = lab.root / "sys/class/block", partition(lab)
+    for node, device in (
+        ("nvme0n2", lab.device),
+        ("nvme0c0n2", lab.device),  # a path of the drive
+        ("nvme0n1", lab.conventional),
+        ("nvme0n1", part),
+    ):
+        write_tree(block / node, {"queue/iostats": "0"})
+        without_queues = lab.code(device)
+        assert without_queues != "writes-uncounted"
+        (block / node / "mq").mkdir()
+        reason = next(r for r in lab.guard.examine(device) if r.code == "writes-uncounted")
+        assert (f" {node}," in reason.message, f"/{node}/queue/" in reason.hint) == (True, True)
+        write_tree(block / node, {"queue/iostats": "1"})
+        assert lab.code(device) == without_queues
+        (block / node / "mq").rmdir()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import GuardRefused, HostError, Interrupted
+from harness.machine import hold
 from harness.machine.claim import clear
 from harness.machine.guard import companion
 from harness.machine.journal import JournalEvent
@@ -151,6 +153,82 @@ def test_only_used_consents_count_as_wipes(lab: Lab) -> None:
     lab.journal.append(replace(last, event=JournalEvent.ERASE, consent="3f9a1c2b"))
     lab.journal.append(last)
     assert lab.journal.erasures(last.identity) == ["3f9a1c2b"]
+
+
+@pytest.mark.parametrize(("refusals", "code"), [(0, ""), (4, ""), (5, "busy")])
+def test_a_short_lived_opener_is_waited_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, refusals: int, code: str
+) -> None:
+    opened, answers, pauses = lab.host.open_exclusively, [None] * refusals, list[float]()
+    monkeypatch.setattr(
+        lab.host,
+        "open_exclusively",
+        lambda path: answers.pop() if answers else opened(path),
+    )
+    monkeypatch.setattr(lab.host, "pause", pauses.append)
+    held, found = hold.Hold(lab.host), ""
+    try:
+        with held.taken([lab.zoned]):
+            assert held.node(lab.zoned) is not None
+    except GuardRefused as error:
+        found = error.code
+    assert (found, pauses) == (code, [1.0] * min(refusals, 4))
+    assert held.node(lab.zoned) is None
+
+
+def test_no_device_stays_held_when_another_cannot_be(lab: Lab) -> None:
+    (lab.root / "busy-nvme0n1").touch()
+    held = hold.Hold(lab.host)
+    with pytest.raises(GuardRefused) as caught, held.taken([lab.zoned, lab.conventional]):
+        raise AssertionError("both are held")
+    assert caught.value.code == "busy"
+    assert held.node(lab.zoned) is None
+    assert not lab.host.is_busy(lab.zoned.path)
+
+
+def test_a_released_device_is_free_while_the_other_is_held(lab: Lab) -> None:
+    held, devices = hold.Hold(lab.host), [lab.zoned, lab.conventional]
+    with held.taken(devices):
+        assert [lab.host.is_busy(one.path) for one in devices] == [True, True]
+        held.release(lab.zoned)
+        held.release(lab.zoned)  # has no effect
+        assert [lab.host.is_busy(one.path) for one in devices] == [False, True]
+        node = held.node(lab.conventional)
+        assert node is not None
+        assert os.path.realpath(node) == lab.conventional.path
+    assert not lab.host.is_busy(lab.conventional.path)
+
+
+def test_udev_is_kept_off_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, sleeps = tmp_path / "device", list[float]()
+    path.touch()
+    other = os.open(path, os.O_RDONLY)
+
+    def locked() -> bool:
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(other, fcntl.LOCK_UN)
+        return False
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        if len(sleeps) == 2:
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(hold.time, "sleep", sleep)
+        with hold.quiet([str(path)]):
+            assert locked()
+        assert (locked(), len(sleeps)) == (False, 2)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(HostError, match="locked for 30 s") as caught, hold.quiet([str(path)]):
+            raise AssertionError("the lock was taken")
+        assert (caught.value.code, len(sleeps)) == ("device-locked", 152)
+    finally:
+        os.close(other)
 
 
 def test_a_zoned_companion_is_refused(lab: Lab) -> None:

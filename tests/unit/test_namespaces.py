@@ -19,9 +19,11 @@ from harness.cli import main as cli
 from harness.drive import layout, precondition, survey
 from harness.drive.layout import REST, Role, Wanted
 from harness.errors import ConfigError, GuardRefused, ToolFailed
+from harness.machine.consent import Consent
+from harness.machine.guard import Guard
 from harness.machine.journal import Journal, JournalEvent
 from harness.observe import nvme_ioctl
-from harness.store.spec import Bytes
+from harness.store.spec import Bytes, Device
 from harness.tools import nvme_cli, proc
 from tests.runner.fakes import write_tree
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
@@ -361,6 +363,82 @@ def test_layout_resumes_after_a_kill_at_any_write_of_its_progress(
     assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
 
 
+BESIDE = Space(2 * 2048 * MIB, 1, zoned=True, attached=False)  # of the conventional one's size
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BESIDE,
+        replace(BESIDE, zoned=False, attached=True),
+        replace(BESIDE, zoned=False, format=0),
+        replace(BESIDE, zoned=False, size=8 * GIB),
+    ],
+    ids=["zoned", "attached", "other-blocks", "other-size"],
+)
+def test_a_namespace_that_others_created_is_not_taken_for_the_own_one(
+    make: Make, other: Space
+) -> None:
+    host = make()
+    host.drive.fail = (3, "before")  # the creation of the conventional namespace
+    arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
+    again = ("--apply", "--recreate", "SYNTHETIC")
+    with pytest.raises(Killed):
+        zonelab(host, *again, arguments=arguments)
+    host.drive.fail = None
+    host.drive.spaces[7] = replace(other)
+    host.drive.publish()
+    assert zonelab(host, *again, arguments=arguments) == 0
+    assert host.drive.spaces.pop(7) == other
+    assert described(host.drive) == AS_WANTED[:2]
+
+
+def test_a_namespace_from_before_the_creation_is_not_taken_for_the_own_one(make: Make) -> None:
+    host = make()
+    arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
+    again = ("--apply", "--recreate", "SYNTHETIC")
+    for fail in ((2, "after"), (3, "before")):
+        host.drive.fail = fail
+        with pytest.raises(Killed):
+            zonelab(host, *again, arguments=arguments)
+        host.drive.spaces[7] = replace(BESIDE, zoned=False)  # all that was there is deleted
+    host.drive.fail = None
+    assert zonelab(host, *again, arguments=arguments) == 0
+    assert not host.drive.spaces.pop(7).attached
+    assert described(host.drive) == AS_WANTED[:2]
+
+
+@pytest.mark.parametrize("late", [3, None])
+def test_new_namespaces_are_waited_for_until_they_have_a_node(
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    late: int | None,
+) -> None:
+    """The kernel makes the node of the last one late, or never."""
+    host, sleeps = make(), list[float]()
+    block_nodes = survey.block_nodes
+
+    def nodes(machine: DriveHost, device: str) -> dict[int, str]:
+        found = block_nodes(machine, device)
+        hidden = host.drive.steps.count("attach-ns") == 3 and (
+            late is None or sleeps.count(0.2) < late
+        )
+        return {nsid: node for nsid, node in found.items() if nsid != 3 or not hidden}
+
+    monkeypatch.setattr(survey, "block_nodes", nodes)
+    monkeypatch.setattr(command.apply.time, "sleep", sleeps.append)
+    moments = iter(range(100))
+    monkeypatch.setattr(host, "monotonic", lambda: float(next(moments)))
+    if late is not None:
+        assert apply(host) == 0
+        assert sleeps.count(0.2) == late
+        return
+    assert apply(host) == 4
+    assert "namespaces [3] have no block device" in capsys.readouterr().err
+    assert sleeps.count(0.2) == 30
+
+
 def test_a_deleted_namespace_leaves_no_preconditioning_to_its_successor(make: Make) -> None:
     """The drive gives the new namespaces the identities of the old ones."""
     host = make()
@@ -394,6 +472,43 @@ def test_a_drive_without_room_is_refused(make: Make, capsys: pytest.CaptureFixtu
 def test_the_new_namespaces_are_read_back(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert apply(make(rounds=True)) == 4
     assert "size is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"active": 11}, "(experiment): active is 11, not 12"),
+        ({"format": 0}, "(experiment): block is 512, not 4096"),
+    ],
+)
+def test_new_namespaces_of_other_properties_are_reported(
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    host = make(active_total=14)
+    create = host.drive._create
+
+    def other(options: dict[str, str]) -> int:
+        nsid = create(options)
+        if nsid == 2:
+            host.drive.spaces[nsid] = replace(host.drive.spaces[nsid], **changes)
+        return nsid
+
+    monkeypatch.setattr(host.drive, "_create", other)
+    assert apply(host) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_a_wrong_zone_capacity_is_found_in_the_new_namespace(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make(spaces={})
+    arguments = ["--experiment", f"{100 * 1000 * MIB}", "--zone-capacity", "1000MiB"]
+    assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", arguments=arguments) == 4
+    assert f"zone_capacity is {ZONE}, not {1000 * MIB}" in capsys.readouterr().err
 
 
 def test_an_nvme_cli_that_cannot_divide_is_found_out_before_anything_is_deleted(
@@ -508,6 +623,25 @@ def test_a_writer_behind_the_guards_look_keeps_its_namespace(
     host.paused = write
     assert apply(host) == code
     assert len(host.drive.spaces) == (3 if code == 0 else 2)
+
+
+def test_a_writer_during_the_guards_last_look_keeps_its_namespace(
+    make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guard reads a conventional namespace whole, which takes minutes."""
+    host, require = make(), Guard.require
+
+    def slow(self: Guard, device: Device, *, held: bool = False) -> Consent | None:
+        consent = require(self, device, held=held)
+        if held:
+            with Path(device.path).open("r+b") as file:
+                file.write(b"precious")
+        return consent
+
+    monkeypatch.setattr(Guard, "require", slow)
+    assert apply(host) == 3
+    assert "changed after the guard's check" in capsys.readouterr().err
+    assert host.drive.steps == []
 
 
 def test_another_drive_in_its_place(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from harness.cli import native_study
 from harness.errors import ConfigError, HostError, UsageError, ZonelabError
 from harness.machine.lock import exclusive
-from harness.plan import drive_files, native_drives
+from harness.plan import drive_files, model_verdicts, native_drives
+from harness.plan.drive_models import DriveModel
 from harness.plan.load import CONFIGS, load_study, narrow
+from harness.plan.model_verdicts import ModelVerdict
 from harness.rig import model, prerequisites
 from tests.unit.conftest import Refused
 
@@ -88,6 +91,36 @@ def test_a_model_that_no_points_support(tmp_path: Path) -> None:
         (models / f"{name}.yml").write_text(text)
     with pytest.raises(ConfigError, match="not validated"):
         native_drives.parse("model:zones-4m", load_study("smoke")[0], tmp_path)
+
+
+def fail_core(monkeypatch: pytest.MonkeyPatch, *failing: str) -> None:
+    """Let the core of some models fail its validation."""
+    real = model_verdicts.of_drive
+
+    def of_drive(served: str, configs: Path) -> tuple[DriveModel, ModelVerdict] | None:
+        found = real(served, configs)
+        if found is None or served not in failing:
+            return found
+        return found[0], replace(found[1], core_failed=("write",))
+
+    monkeypatch.setattr(model_verdicts, "of_drive", of_drive)
+
+
+def test_a_model_whose_core_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse("model:zones-4m")
+    served = drive_files.served_name(drive_files.load_model("zones-4m"))
+    fail_core(monkeypatch, served)
+    with pytest.raises(ConfigError, match="core of model zones-4m fails") as refused:
+        parse("model:zones-4m")
+    assert refused.value.code == "model"
+
+
+def test_a_drive_of_a_wanted_size_whose_core_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = drive_files.served_name(drive_files.load_model("p8-s64"))
+    fail_core(monkeypatch, served)
+    parse("model:zn540-1tb")
+    with pytest.raises(ConfigError, match="core of model p8-s64 fails"):
+        parse("model:zn540-1tb", "finish-thresholds")
 
 
 class TestCommand:

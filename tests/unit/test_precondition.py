@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import harness.cli.age as command
+import harness.drive.purge as purge_module
 from harness.cli import main as cli
 from harness.drive import health, precondition
 from harness.drive.precondition import Preconditioning
@@ -26,6 +27,7 @@ from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
 from harness.observe.zone_reports import Zone, ZoneType
 from harness.store.files import descriptor
+from tests.fixtures.claims import spy
 from tests.runner.fakes import (
     MIB,
     ZONE_CAPACITY,
@@ -232,6 +234,33 @@ def test_a_purged_conventional_device_is_zero(
     assert messages == [f"{device.path} was {how}, and every byte was read back as zero"]
 
 
+def test_zeros_are_flushed_before_they_are_read_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, steps = host.device("nvme0n1"), list[str]()
+    machine = Stubborn(host.root, discards=False, zeros=True)
+    spy(monkeypatch, machine, "first_data", lambda: steps.append("read"))
+    spy(monkeypatch, machine, "zero", lambda: steps.append("zero"))
+    spy(monkeypatch, os, "fsync", lambda: steps.append("flush"))
+    Path(device.path).write_bytes(b"x" * device.size)
+    purge(machine, device, Path(device.path), steps.append)
+    assert steps[:-1] == ["read", "zero", "flush", "read"]
+
+
+def test_a_pass_ends_with_a_flush(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, synced = work(host, "nvme0n1", []), list[str]()
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.path.realpath(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    with own._looks.hold.taken([own._device]):
+        monkeypatch.setattr(os, "fsync", noted)
+        own._write_all(random.Random(7), shuffled=False)  # noqa: S311
+    assert synced == [own._device.path]
+
+
 def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
     device, messages = host.device("nvme0n1"), list[str]()
     with Path(device.path).open("r+b") as file:
@@ -245,6 +274,53 @@ def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
             messages.append,
         )
     assert (caught.value.code, messages) == ("purge-incomplete", [])
+
+
+def test_a_purge_empties_the_conventional_zones_of_a_zoned_device(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset of zones leaves them as they are."""
+    device, zones, messages = host.device("nvme0n2"), host.zones, list[str]()
+    last = (ZONES - 1) * ZONE_SIZE
+
+    def with_some(path: str, limit: int | None = None) -> list[Zone]:
+        found = zones(path, limit)
+        plain = (0, 1, ZONES - 1)
+        return [
+            replace(one, type=ZoneType.CONVENTIONAL) if number in plain else one
+            for number, one in enumerate(found)
+        ]
+
+    monkeypatch.setattr(host, "zones", with_some)
+    monkeypatch.setattr(host, "reset_zones", lambda *_: host.resets.append(-1))
+    with Path(device.path).open("r+b") as file:
+        for at in (ZONE_SIZE - 4096, ZONE_SIZE, 2 * ZONE_SIZE, last, last + ZONE_SIZE - 1):
+            file.seek(at)
+            file.write(b"x")
+    own = work(host, "nvme0n2", messages)
+    with own._looks.hold.taken([device]):
+        own._looks.listen()
+        own._looks.note()
+        own._purge()
+    content = Path(device.path).read_bytes()
+    assert content.strip(b"\0") == b"x"
+    assert content.index(b"x") == 2 * ZONE_SIZE  # reset, by a kernel
+    assert host.resets == [-1]
+    assert messages == [
+        f"the conventional zones of {device.path} were discarded,"
+        " and every byte was read back as zero"
+    ]
+
+
+def test_zones_with_a_write_pointer_are_only_reset(host: Host) -> None:
+    messages: list[str] = []
+    assert work(host, "nvme0n2", messages).run(0, seed=1).bytes == 0
+    assert messages == []
+
+
+def test_large_parts_are_purged_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purge_module, "_STEP", 10)
+    assert purge_module._parts([(5, 25), (100, 10)]) == [(5, 10), (15, 10), (25, 5), (100, 10)]
 
 
 def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
@@ -297,6 +373,34 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
 
 
 FULL = dict.fromkeys(range(ZONES), ZONE_CAPACITY)
+
+
+def test_a_killed_preconditioning_leaves_no_older_record(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device is in no recorded condition: --unless-done must not trust the older record."""
+    device, words = host.device("nvme0n2"), ("nvme0n2", "--passes", "1")
+    assert zonelab(host, *words) == 0
+    assert precondition.last(paths(host).state, device) is not None
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Preconditioning, "_write_all", killed)
+        assert zonelab(host, "nvme0n2", "--passes", "2") == 130
+    assert precondition.last(paths(host).state, device) is None
+    assert precondition.summary(paths(host).state, device) is None
+
+
+def test_a_refused_preconditioning_keeps_the_older_record(host: Host) -> None:
+    device = host.device("nvme0n2")
+    assert zonelab(host, "nvme0n2") == 0
+    (host.root / "busy-nvme0n2").touch()
+    assert zonelab(host, "nvme0n2", "--passes", "1") == 3
+    done = precondition.last(paths(host).state, device)
+    assert done is not None
+    assert done.passes == 0
 
 
 def test_kept_bytes_count_as_the_rest_of_the_drive(
@@ -444,6 +548,25 @@ def test_a_user_that_comes_between_two_passes_stops_the_next(host: Host) -> None
     with pytest.raises(GuardRefused) as caught:
         Preconditioning(host, paths(host), guard, device, mount).run(2, seed=7)
     assert caught.value.code == "mounted"
+
+
+def test_the_temperature_is_looked_at_again_while_it_writes(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precondition, "_LOOK_BYTES", 8 * MIB)
+    monkeypatch.setattr(precondition, "_REGION", 4 * MIB)
+    host.kelvins = [300, 300, 301, 320, 310, 305, 300]  # the first two before the first write
+    seen: list[int | None] = []
+    wait = health.wait_cool
+
+    def noted(*arguments: Any) -> int | None:
+        seen.append(wait(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(health, "wait_cool", noted)
+    done = work(host, "nvme0n1", []).run(1, seed=1)
+    assert seen == [301, 320, 310, 305]  # of 32 MiB
+    assert done.hottest == 320
 
 
 class Between:
