@@ -99,8 +99,8 @@ def test_an_order_that_one_stratum_reverses_depends_on_it() -> None:
 def test_an_interaction_equals_a_worked_example() -> None:
     """Two strata of two blocks with opposite orders of three settings.
 
-    Page's L is 28 or 20, E = 2 * 3 * 16 / 4 = 24, var = 2 * 9 * 4 * 8 / 144 = 4, so the scores are
-    2 and -2. The sum of squares around their mean is 8; chi-square with one degree of freedom.
+    L of Page is 28 or 20, E = 2 * 3 * 16 / 4 = 24 and var = 2 * 9 * 4 * 8 / 144 = 4. So the scores
+    are 2 and -2. The squares around their mean add up to 8: chi-square with one degree of freedom.
     """
     values = [
         SettingValue(size, step, "run.sa_host", 1 + sign * step / 1000, f"h/{block}")

@@ -133,8 +133,12 @@ class Schedule {
         Verify(Trust::kNothing);
       }
       volume_.reset();
-      // It may have rolled over, and one of its failed commands may have been a reset.
-      if (!Recover(device_.get(), &recovered).ok()) return Fail("a disturbed mount broke the log");
+      // It may have rolled over, and one of its failed commands may have been a reset. If it reset
+      // the only copy in a zone that takes commands, nothing proves that the other one is the
+      // newest.
+      const IOStatus again = Recover(device_.get(), &recovered);
+      if (IsLostLog(again)) return MountLost();
+      if (!again.ok()) return Fail("a disturbed mount broke the log: " + again.ToString());
     }
     auto device = NewDevice();
     faulty_ = device.get();

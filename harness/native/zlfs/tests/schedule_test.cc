@@ -28,5 +28,13 @@ TEST(Schedules, LoseNothingUnnamed) {
   EXPECT_GT(counts.saved, 100U);
 }
 
+// One metadata zone is offline and one read-only. A mount resets the third and fails.
+TEST(Schedules, ARepairAfterAFailedRollOverLosesNothing) {
+  ScheduleCounts counts;
+  ASSERT_EQ(RunSchedule(1102311, &counts), "");
+  EXPECT_EQ(counts.repaired, 1U);
+  EXPECT_EQ(counts.named + counts.lost, 0U);
+}
+
 }  // namespace
 }  // namespace zlfs::crash
