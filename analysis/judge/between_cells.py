@@ -74,7 +74,9 @@ def widened(found: Estimate, spread: CellSpread | None) -> Estimate:
     """Return an estimate whose error contains the variance between cells.
 
     The variances add; the degrees of freedom are Satterthwaite's [1946] for
-    error² + (variance - runs). If cells spread no more than runs do, the estimate stays.
+    error² + (variance - runs), but at least those of the smaller sample. His approximation fails
+    where the difference is small beside its parts [Gaylor & Hopper 1969]: it would give one degree
+    of freedom. If cells spread no more than runs do, the estimate stays.
     """
     if spread is None or spread.between == 0 or not found.is_ratio or found.center is None:
         return found
@@ -83,7 +85,7 @@ def widened(found: Estimate, spread: CellSpread | None) -> Estimate:
     own, own_df = (found.error or 0.0) ** 2, found.df or 1.0
     variance = own + spread.between
     terms = own**2 / own_df + spread.variance**2 / spread.df + spread.runs**2 / spread.runs_df
-    df = max(1.0, variance**2 / terms)
+    df = max(1.0, min(own_df, spread.df), variance**2 / terms)
     center = math.log(found.center)
     interval = stats.t_interval(np.array(center), np.array(math.sqrt(variance)), np.array(df))
     method = stats.Method.CELLS if found.method is stats.Method.EXACT else found.method

@@ -63,6 +63,36 @@ def test_exact_counts_of_cells_that_differ_are_not_exact() -> None:
     assert wide.error == pytest.approx(np.log(1.01))
 
 
+def test_a_small_part_between_cells_keeps_the_degrees_of_freedom_of_the_smaller_sample() -> None:
+    """By Satterthwaite alone, 0.0001 as the difference of 0.0010 and 0.0009 has less than one."""
+    base, level = ({str(b): v + b % 2 for b in range(4)} for v in (100.0, 110.0))
+    found = stats.estimate(base, level, exact_allowed=False)
+    assert found.df == 3
+    small = between_cells.CellSpread(variance=0.0010, df=2, runs=0.0009, runs_df=6)
+    assert between_cells.widened(found, small).df == 2
+    more = between_cells.CellSpread(variance=0.0010, df=5, runs=0.0009, runs_df=15)
+    assert between_cells.widened(found, more).df == 3
+    large = between_cells.CellSpread(variance=0.0010, df=2, runs=0.0, runs_df=6)
+    assert between_cells.widened(found, large).df == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("cells", [0.0, 0.01, 0.02, 0.04])
+def test_an_interval_holds_the_true_ratio_in_most_campaigns(cells: float) -> None:
+    """Three pairs of identical cells, as in the first study, and a level without a twin."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(CAMPAIGNS):
+        blocks = rng.normal(0, 0.3, 4)
+        *twins, level = (cell(rng, blocks, cells=cells, runs=0.02) for _ in range(7))
+        spread = between_cells.measure([twins[0:2], twins[2:4], twins[4:6]])
+        found = stats.estimate(twins[0], level, exact_allowed=False)
+        wide = between_cells.widened(found, spread)
+        assert wide.low is not None
+        assert wide.high is not None
+        hits += wide.low <= 1 <= wide.high
+    assert hits / CAMPAIGNS >= 0.93
+
+
 def test_a_cell_with_one_run_leaves_the_others_their_spread() -> None:
     a, b = ({str(block): value + block for block in range(3)} for value in (100.0, 101.0))
     alone = between_cells.measure([[a, b]])
