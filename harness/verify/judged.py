@@ -49,7 +49,7 @@ def differences(
 ) -> Iterator[str]:
     """Yield one line per issue that differs from the rules' result, and per wrong status.
 
-    ``tenants`` is null if the issues cannot be judged again.
+    ``tenants`` is null if the issues of tenants cannot be judged again.
     """
     issues = result.issues
     worded = code.recorded(result.manifest) == code.runner()["source"]
@@ -58,6 +58,13 @@ def differences(
         again = judging.issues(_facts(folder, spec, tenants, observed), tenants)
         issues = tuple(issue for issue in again if issue.code in checked)
         yield from _issues(spec, result.issues, issues, checked, worded=worded)
+    elif observed.rules and observed.together is not None:
+        # This zonelab lacks a tenant's level. Issues of the run as a whole need none.
+        again = judging.issues(_facts(folder, spec, (), observed), ())
+        checked = frozenset(observed.rules) - {issue.code for issue in observed.findings}
+        again = tuple(issue for issue in again if issue.code in checked)
+        issues = (*issues, *again)
+        yield from _issues(spec, _of_run(spec, result.issues), again, checked, worded=worded)
     yield from _rules(result, observed, worded=worded)
     yield from check(_observed(folder, result, observed), NAME)
     log = packed.text(folder / kernel_log.FILE)
@@ -90,6 +97,12 @@ def _facts(
         untraced=observed.untraced,
         tenants=observed.together,
     )
+
+
+def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:
+    """Return the issues of a run as a whole; a tenant's issue has its phase or its name."""
+    names = tuple(f"{tenant.name}: " for tenant in spec.tenants)
+    return tuple(one for one in issues if not one.phase and not one.message.startswith(names))
 
 
 def direct_io(manifest: Any) -> DirectIo | None:

@@ -68,8 +68,9 @@ def test_a_number_that_raw_does_not_bear_out_is_named(
     assert (code, lines[0]) == (0, f"{campaign}: whole")
     change_metric(campaign, key, value)
     code, lines = verify(campaign, capsys)
-    assert (code, len(lines)) == (4, 1)
+    assert (code, len(lines)) == (4, 2), lines
     assert lines[0].startswith(f"rig: f2fs--r01: {key}: result.json has {value}, raw/ gives ")
+    assert lines[1].startswith("bundle.json: root: ")
 
 
 def overwrite_phase() -> PhaseSpec:
