@@ -138,7 +138,7 @@ class Contents:
         if last.fingerprint is not None and _still_valid(last.fingerprint, now):
             # Unchanged since a clean end or since the claim. Within one boot, the kernel counted
             # every write.
-            if _boot(last.fingerprint) == _boot(now) or not self._writable_in_place(device):
+            if _boot(last.fingerprint) == _boot(now) or not writable_in_place(self._host, device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
         ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
@@ -162,18 +162,18 @@ class Contents:
 
         A label does not show such writes. Zones with a write pointer cannot be written in place.
         """
-        return boot_id != self._host.boot_id() and bool(self._writable_in_place(device))
+        return boot_id != self._host.boot_id() and bool(writable_in_place(self._host, device))
 
     def plain_bytes(self, device: Device) -> int:
         """Return how many bytes of a device can be written in place."""
-        return sum(length for _, length in self._writable_in_place(device))
+        return sum(length for _, length in writable_in_place(self._host, device))
 
     def whole(self, device: Device) -> str:
         """Return a digest of every byte that can be written in place; '' if there are none.
 
         The digest of an earlier read is used until the fingerprint changes.
         """
-        ranges, fingerprint = self._writable_in_place(device), self.fingerprint(device)
+        ranges, fingerprint = writable_in_place(self._host, device), self.fingerprint(device)
         if not ranges:
             return ""
         known, digest = self._wholes.get(device.identity.key, ("", ""))
@@ -183,9 +183,6 @@ class Contents:
         if self._host.write_count(Path(device.path).name) is not None:
             self._wholes[device.identity.key] = (fingerprint, digest)
         return digest
-
-    def _writable_in_place(self, device: Device) -> list[Range]:
-        return writable_in_place(self._host, device)
 
     def _zone_samples(self, zones: list[Zone]) -> list[Range]:
         """Return both ends of the data in each zone; of some zones if there are very many."""
@@ -228,7 +225,7 @@ class Contents:
             )
             return
         # No zone report shows whether a zone without a write pointer holds data.
-        plain = self._writable_in_place(device)
+        plain = writable_in_place(self._host, device)
         if plain and not self._is_blank(device, plain):
             yield Reason(
                 "not-blank",
