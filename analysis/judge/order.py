@@ -2,7 +2,8 @@
 
 Two intervals of ratios to one baseline share its spread, so their overlap decides nothing. The
 values are compared with each other, in the same blocks. The runs decide which value is the best,
-so each p is multiplied by the number of pairs (Bonferroni over all pairs).
+so each p is multiplied by the number of pairs (Bonferroni over all pairs). A pair that the study
+claims was chosen before the runs, so it gets the verdict of its claim.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
     names = others(rows, best)
     runs = [run for run in comparison.runs if stratum_of(run, comparison.varying) == best.stratum]
     pairs = math.comb(len(names) + 2, 2)  # the best value and the baseline count too
+    declared = family.declared_by(comparison.judge)
     return [
-        _corrected(one.row, pairs)
+        family.victory(one.row, declared[one.key])
+        if one.key in declared
+        else _corrected(one.row, pairs)
         for name in names
         for one in family.rows_of_pair(comparison.judge, runs, best.metric, name, best.level)
     ]

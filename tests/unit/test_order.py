@@ -11,7 +11,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.headline import answers
 from harness.store.result import Result
-from harness.store.spec import DeviceKind
+from harness.store.spec import Claim, DeviceKind
 from tests.fixtures.campaigns import with_metric, write_on_demand
 from tests.fixtures.twins import WRITTEN
 
@@ -78,6 +78,18 @@ def test_the_order_is_corrected_for_all_pairs(tmp_path: Path) -> None:
     assert answers(found)[0].text.endswith(" Its order with zenfs is not shown.")
     nearer = compared(tmp_path / "nearer", 0.018)  # 6 times 0.0072
     assert "Against the next, zenfs" in answers(nearer)[0].text
+
+
+def test_a_claimed_pair_is_corrected_for_the_claims_and_not_for_all_pairs(tmp_path: Path) -> None:
+    """p of the pair alone is 0.0097: five claims leave it below 0.05, and six do not."""
+    claimed = Claim("C1", WRITTEN, "zlfs", "zenfs", "better")
+    untested = [Claim(f"U{n}", WRITTEN, "dm-zap", EXT4, "better") for n in range(5)]
+    five = compared(tmp_path / "five", 0.02, claims=(claimed, *untested[1:]))
+    assert " Against the next, zenfs: ratio 0.943 (" in answers(five)[0].text
+    six = compared(tmp_path / "six", 0.02, claims=(claimed, *untested))
+    assert answers(six)[0].text.endswith(" Its order with zenfs is not shown.")
+    another = compared(tmp_path / "another", 0.02, claims=(replace(claimed, baseline=EXT4),))
+    assert answers(another)[0].text.endswith(" Its order with zenfs is not shown.")
 
 
 def test_values_of_other_strata_do_not_count(tmp_path: Path) -> None:
