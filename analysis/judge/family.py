@@ -55,7 +55,7 @@ class Claimed(NamedTuple):
 
 def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
     """Return the rows; rows of declared claims get better or worse by Holm-adjusted p values."""
-    declared = declared_by(judge)
+    declared = _declared(judge)
     marked = [victory(one.row, declared.get(one.key)) for one in rows]
     return [_with_warning(row, judge) for row in marked]
 
@@ -83,7 +83,7 @@ def victory(row: Row, claimed: Claimed | None) -> Row:
     )
 
 
-def declared_by(judge: Judge) -> dict[Key, Claimed]:
+def _declared(judge: Judge) -> dict[Key, Claimed]:
     """Return every comparison that a claim declares, with its adjusted p value.
 
     A claim without a test counts in the family with p = 1. Rows that cannot have a verdict, such as

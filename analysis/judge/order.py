@@ -36,14 +36,13 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
     names = others(rows, best)
     runs = [run for run in comparison.runs if stratum_of(run, comparison.varying) == best.stratum]
     pairs = math.comb(len(names) + 2, 2)  # the best value and the baseline count too
-    declared = family.declared_by(comparison.judge)
-    return [
-        family.victory(one.row, declared[one.key])
-        if one.key in declared
-        else _corrected(one.row, pairs)
+    rows_of_all = [
+        one
         for name in names
         for one in family.rows_of_pair(comparison.judge, runs, best.metric, name, best.level)
     ]
+    marked = family.mark(comparison.judge, rows_of_all)
+    return [row if row.claim is not None else _corrected(row, pairs) for row in marked]
 
 
 def _corrected(row: Row, pairs: int) -> Row:
