@@ -70,7 +70,7 @@ def name(rig: Rig) -> str:
 
 def command_line(rig: Rig) -> str:
     """Return the kernel's command line: as for a rig, with DHCP and without the witness."""
-    return " ".join((*qemu.APPEND, "zonelab.net=dhcp", *rig.append))
+    return " ".join((qemu.DISK, *qemu.APPEND, "zonelab.net=dhcp", *rig.append))
 
 
 def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:

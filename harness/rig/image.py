@@ -170,7 +170,7 @@ def _build(wanted: Recipe, work: Path, talk: Talk) -> None:
             stdout=file.fileno(),
         )
     (work / "root.tar").unlink()
-    disk.chmod(0o444)
+    disk.chmod(0o644)  # QEMU opens it for writing, although it maps a private copy
     for name in _OUTPUTS:
         if not (work / name).is_file():
             raise ToolFailed(f"the image build left no {name}", hint=f"read {log}")

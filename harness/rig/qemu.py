@@ -21,8 +21,9 @@ _COMMON = (
     # With random addresses, QEMU translates the same code again: emulation took a seventh longer.
     "norandmaps",
 )
+# The root disk: a drive of QEMU, or memory on the instruction clock (docs/decisions.md).
+DISK, _MEMORY = "root=/dev/vda", "root=/dev/pmem0"
 APPEND = (
-    "root=/dev/vda",
     "rw",
     *_COMMON,
     "net.ifnames=0",  # the initrd configures eth0; udev must not rename it
@@ -70,9 +71,10 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     All caches are ``unsafe``: nothing has to survive a crash of this host. Times on a rig are no
     results, so there is no reason to wait for the host's disk.
     """
-    args = [*_machine(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
+    in_memory = rig.icount is not None
+    args = [*_machine(rig, accelerator), "-display", "none"]
     args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
-    words = [*APPEND]
+    words = [_MEMORY if in_memory else DISK, *APPEND]
     if rig.nvme:
         words.append(f"zonelab.witness={witness_server.ADDRESS}")
     args += _clock(rig)
@@ -81,10 +83,7 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
     # the key is passed at boot: one cached image serves all checkouts
     args += ["-fw_cfg", f"name=opt/zonelab/authorized_keys,file={PUBLIC_KEY}"]
-    # snapshot: writes go to an unlinked overlay, so that a rig always starts from the same disk
-    args += ["-drive", f"if=none,id=root,file={_escape(image.root)},format=raw,snapshot=on"]
-    args[-1] += ",cache=unsafe"
-    args += ["-device", "virtio-blk-pci,drive=root"]
+    args += _memory_root(rig, image) if in_memory else _disk_root(rig, image)
     # restrict: the guest reaches only the witness; the host reaches its ssh, on loopback
     network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
     if rig.nvme:
@@ -109,9 +108,7 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     Its root file system and its results are memory (nvdimm): a disk of QEMU would complete requests
     when this host does. There is no network. When the guest restarts, QEMU ends.
     """
-    args = _machine(rig, "tcg", ",nvdimm=on")
-    # space for two memory modules of at most 6 GiB each
-    args += ["-m", f"{rig.memory >> 20}M,slots=2,maxmem={(rig.memory >> 30) + 16}G"]
+    args = [*_machine(rig, "tcg"), *_modules(rig, 2)]
     args += ["-display", "none", "-nic", "none", "-no-reboot"]
     args += ["-kernel", str(image.kernel), "-initrd", REPLAY_INITRD, *_clock(rig)]
     # idle=poll: the processor is never idle before elf.py's program starts, which is after boot
@@ -126,10 +123,30 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     return [*args, "-device", "nvdimm,memdev=results"]
 
 
-def _machine(rig: Rig, accelerator: str, more: str = "") -> list[str]:
+def _disk_root(rig: Rig, image: Image) -> list[str]:
+    # snapshot: writes go to an unlinked overlay, so that a rig always starts from the same disk
+    drive = f"if=none,id=root,file={_escape(image.root)},format=raw,snapshot=on,cache=unsafe"
+    args = ["-m", f"{rig.memory >> 20}M", "-drive", drive]
+    return [*args, "-device", "virtio-blk-pci,drive=root"]
+
+
+def _memory_root(rig: Rig, image: Image) -> list[str]:
+    # share=off: writes go to memory of QEMU, so that a rig always starts from the same disk
+    root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,reserve=off"
+    args = [*_modules(rig, 1), "-object", f"memory-backend-file,id=root,{root}"]
+    return [*args, "-device", "nvdimm,memdev=root"]
+
+
+def _modules(rig: Rig, count: int) -> list[str]:
+    """Return the guest's memory, with slots for memory modules of at most 6 GiB each."""
+    return ["-m", f"{rig.memory >> 20}M,slots={count},maxmem={(rig.memory >> 30) + 8 * count}G"]
+
+
+def _machine(rig: Rig, accelerator: str) -> list[str]:
     accel, cpu = _CPU[accelerator]
+    more = ""
     if rig.icount is not None:
-        accel, cpu = _ICOUNT_ACCEL, _CPU["tcg"][1] + _REPEATABLE
+        accel, cpu, more = _ICOUNT_ACCEL, _CPU["tcg"][1] + _REPEATABLE, ",nvdimm=on"
     args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
     args += ["-machine", f"{rig.machine},sata=off,smbus=off{more}", "-accel", accel, "-cpu", cpu]
     return [*args, "-smp", _smp(rig, accelerator)]

@@ -21,6 +21,7 @@ from harness.rig.recipe import Image
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
 NVME = model.load("nvme")
+TIMED = model.load("timed")
 
 
 def options(argv: list[str], name: str) -> list[str]:
@@ -84,6 +85,20 @@ def test_the_root_disk_is_never_written() -> None:
     root = next(drive for drive in options(argv, "-drive") if "id=root" in drive)
     assert root.split("file=")[1].startswith("/c,,d/root.img,"), "commas are doubled for QEMU"
     assert "snapshot=on" in root
+    assert "root=/dev/vda" in options(argv, "-append")[0].split()
+
+
+def test_the_root_disk_of_a_timed_rig_is_private_memory() -> None:
+    # A disk of QEMU answers when this host does. Until then the guest's clock runs ahead.
+    argv = qemu.argv(TIMED, Image(Path("/c,d")), port=1, accelerator="tcg")
+    (root,) = options(argv, "-object")
+    assert root.startswith("memory-backend-file,id=root,mem-path=/c,,d/root.img,size=6G,")
+    assert "share=off" in root, "the image is common to all machines"
+    assert "nvdimm,memdev=root" in options(argv, "-device")
+    assert options(argv, "-drive") == []
+    assert options(argv, "-m") == ["3072M,slots=1,maxmem=11G"]
+    assert options(argv, "-machine")[0].endswith(",nvdimm=on")
+    assert "root=/dev/pmem0" in options(argv, "-append")[0].split()
 
 
 def test_a_reset_must_not_end_qemu() -> None:
@@ -113,7 +128,7 @@ def test_barriers_are_kept_on_the_smallest_rig() -> None:
 
 def test_a_timed_rig_counts_instructions() -> None:
     for accelerator in ("kvm", "tcg"):  # the same machine, whatever the host has
-        argv = qemu.argv(model.load("timed"), Image(Path("/c")), port=1, accelerator=accelerator)
+        argv = qemu.argv(TIMED, Image(Path("/c")), port=1, accelerator=accelerator)
         assert options(argv, "-icount") == ["shift=0,sleep=off"]
         assert options(argv, "-accel") == ["tcg,thread=single,tb-size=1024"]
         assert options(argv, "-cpu") == ["max,erms=off,fsrm=off,rdrand=off,rdseed=off"]

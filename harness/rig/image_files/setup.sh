@@ -67,7 +67,7 @@ for generator in /usr/lib/systemd/system-generators/*; do
   esac
 done
 
-echo '/dev/vda / ext4 rw,noatime 0 0' > /etc/fstab
+: > /etc/fstab # the initrd mounts the root disk
 echo zonelab-rig > /etc/hostname
 printf '127.0.0.1 localhost\n127.0.1.1 zonelab-rig\n' > /etc/hosts
 # Drivers without a use on a rig. udev would load them one by one and delay the drive.
@@ -82,7 +82,7 @@ tree=$(mktemp -d)
 mkdir -p "$tree/bin" "$tree/dev" "$tree/proc" "$tree/sys" "$tree/root" "$tree/modules"
 cp /bin/busybox "$tree/bin/"
 install -m 755 /usr/share/zonelab/init /usr/share/zonelab/lease "$tree/"
-for module in virtio_pci virtio_blk virtio_net qemu_fw_cfg ext4 nvme; do
+for module in virtio_pci virtio_blk virtio_net qemu_fw_cfg ext4 nvme nfit nd_pmem; do
   modprobe --set-version "$kernel" --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r path; do
   name=$(basename "$path")

@@ -25,8 +25,8 @@ _FILES = Path(__file__).parent / "files"
 # _HERE has the files of init.sh in the initial file system, _ROOT those of the system it starts.
 _HERE, _ROOT = "replay", "replay/root"
 _RUNNER = "/usr/local/lib/zonelab/zonelab.pyz"
-# Modules that the image's initrd lacks: for memory modules as drives, and for overlayfs.
-_MODULES = ("nfit", "nd_pmem", "overlay")
+# Modules that the image's initrd lacks.
+_MODULES = ("overlay",)
 _REPORT = f"""\
 import json, sys
 sys.path.insert(0, "{_RUNNER}")
