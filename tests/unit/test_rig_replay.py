@@ -268,9 +268,7 @@ def test_the_guest_gets_the_modules_the_drives_and_the_command(
     monkeypatch.setattr(payload, "archive", lambda files: kept.update(files) or b"ours")
     image = fake_image(tmp_path / "image", monkeypatch)
     assert payload.initrd(planned.find(run), image) == b"imageours"
-    assert kept["replay/list"].content.decode().split() == [
-        *("lib.ko", "overlay.ko")
-    ]
+    assert kept["replay/list"].content.decode().split() == [*("lib.ko", "overlay.ko")]
     assert kept["modules/lib.ko"].content == b"lib.ko"
     assert kept["modules/overlay.ko"].content == b"overlay.ko.xz", "unpacked: insmod cannot"
     here = "replay/root/replay"
