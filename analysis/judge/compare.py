@@ -90,6 +90,8 @@ class Comparison:
         steady: every measured phase of every cell with an ok run.
         judge: the settings with which the rows were judged.
         judged: the rows before claims were marked, with their runs.
+        declared: the comparisons that the study claims.
+        claims: their rows in all runs, also where a claim has a baseline of its own.
         asked: whether the user named the metrics, so that every one is shown.
     """
 
@@ -110,6 +112,8 @@ class Comparison:
     drifts: tuple[Drift, ...]
     judge: Judge
     judged: tuple[KeyedRow, ...]
+    declared: family.Declared
+    claims: tuple[Row, ...]
     asked: bool = False
 
     @property
@@ -237,7 +241,9 @@ def compare(
     judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
     order = {key: index for index, key in enumerate(keys)}
     judged.sort(key=lambda keyed: order[keyed.row.metric])
-    rows = [_with_same_numbers(row, one[row.metric]) for row in family.mark(judge, judged)]
+    declared, claims = family.declared(judge)
+    marked = family.mark(judge, judged, declared)
+    rows = [_with_same_numbers(row, one[row.metric]) for row in marked]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
     absent = {
@@ -263,6 +269,8 @@ def compare(
         drifts=drift.find_drifts(pool, noise_floor),
         judge=judge,
         judged=tuple(judged),
+        declared=declared,
+        claims=tuple(claims),
         asked=bool(metrics),
     )
 

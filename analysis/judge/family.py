@@ -7,7 +7,7 @@ claim if it compares the same runs as the declared claim.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from analysis.judge import stats
@@ -53,9 +53,12 @@ class Claimed(NamedTuple):
     p_holm: float | None
 
 
-def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
+# Every comparison that a claim of the study declares.
+Declared = Mapping[Key, Claimed]
+
+
+def mark(judge: Judge, rows: Sequence[KeyedRow], declared: Declared) -> list[Row]:
     """Return the rows; rows of declared claims get better or worse by Holm-adjusted p values."""
-    declared = _declared(judge)
     marked = [victory(one.row, declared.get(one.key)) for one in rows]
     return [_with_warning(row, judge) for row in marked]
 
@@ -83,20 +86,22 @@ def victory(row: Row, claimed: Claimed | None) -> Row:
     )
 
 
-def _declared(judge: Judge) -> dict[Key, Claimed]:
-    """Return every comparison that a claim declares, with its adjusted p value.
+def declared(judge: Judge) -> tuple[Declared, list[Row]]:
+    """Return every comparison that a claim declares, and their rows in the order of the claims.
 
     A claim without a test counts in the family with p = 1. Rows that cannot have a verdict, such as
     times on an emulated device, do not count: this was certain before the first run.
     """
     campaign = judge.pool.first
     if judge.pool.several or judge.contrast != campaign.plan.contrast:
-        return {}
+        return {}, []
+    rows: dict[Key, KeyedRow] = {}
     claims: dict[Key, Claim] = {}
     p_values: dict[Key | str, float] = {}
     for claim in campaign.plan.claims:
         found = list(rows_of(judge, claim))
         for one in found:
+            rows[one.key] = one
             claims[one.key] = claim
             if one.row.verdict not in KNOWN_BEFORE:
                 p = stats.p_beyond(one.row.estimate, one.row.floor)
@@ -104,7 +109,8 @@ def _declared(judge: Judge) -> dict[Key, Claimed]:
         if not found:
             p_values[claim.id] = 1.0
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    return {key: Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
+    found_by_key = {key: Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
+    return found_by_key, mark(judge, [*rows.values()], found_by_key)
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:

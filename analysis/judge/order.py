@@ -41,7 +41,7 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
         for name in names
         for one in family.rows_of_pair(comparison.judge, runs, best.metric, name, best.level)
     ]
-    marked = family.mark(comparison.judge, rows_of_all)
+    marked = family.mark(comparison.judge, rows_of_all, comparison.declared)
     return [row if row.claim is not None else _corrected(row, pairs) for row in marked]
 
 

@@ -89,6 +89,7 @@ def to_json(comparison: Comparison) -> str:
         "emulated": comparison.pool.emulated,
         "watermark": watermark(comparison.pool) or None,
         "rows": records(comparison),
+        "claims": [compare_columns.record(row) for row in comparison.claims],
         "cells": encode(comparison.cells),
         "unmeasured": comparison.unmeasured,
         "differences": {
@@ -165,8 +166,8 @@ def to_markdown(comparison: Comparison) -> str:
     rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.shown]
     parts += [markdown(header, rows) if rows else "", comparison.untimed]
     parts.append("\n".join(f"- {line}" for line in footnotes.lines))
-    cells = cells_table(comparison)
-    parts += [markdown(*cells)] if cells.rows else []
+    tables = (claims_table(comparison), cells_table(comparison))
+    parts += [markdown(*table) for table in tables if table.rows]
     parts += [f"- {line}" for line in footer(comparison)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -181,6 +182,8 @@ def to_table(comparison: Comparison) -> str:
     if mark := watermark(comparison.pool):
         lines.append(f"!! {mark} !!")
     lines += _mix_lines(comparison) or _verdict_lines(comparison)
+    claims = claims_table(comparison)
+    lines += ["", *aligned(*claims)] if claims.rows else []
     lines += ["", *aligned(*cells_table(comparison)), ""]
     for line in footer(comparison):
         lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
@@ -240,6 +243,11 @@ def cells_table(comparison: Comparison) -> Table:
     return tabulate(_CELLS, comparison.cells)
 
 
+def claims_table(comparison: Comparison) -> Table:
+    """Return one row per claim of the study, also where a claim has a baseline of its own."""
+    return tabulate(_CLAIMS, comparison.claims)
+
+
 def _count(status: Status) -> Callable[[CellStatus], str]:
     return lambda cell: str(cell.counts.get(status, 0) or ".")
 
@@ -252,6 +260,17 @@ def _issues(cell: CellStatus) -> str:
     return issues
 
 
+_CLAIMS: dict[str, Callable[[Row], str]] = {
+    "claim": lambda row: row.claim or "",
+    "metric": lambda row: row.metric,
+    "level": wording.level,
+    "against": lambda row: row.baseline,
+    "expected": lambda row: row.expect or "",
+    "verdict": lambda row: row.verdict.value,
+    "ratio": wording.ratio,
+    "interval": wording.interval,
+    "Holm p": lambda row: numbers.DASH if row.p_holm is None else f"{row.p_holm:.2g}",
+}
 _CELLS: dict[str, Callable[[CellStatus], str]] = {
     "cell": lambda cell: cell.cell,
     **{status.value: _count(status) for status in Status},

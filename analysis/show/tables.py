@@ -51,6 +51,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
     campaign = comparison.campaign
     flows = read_flows(campaign.latest)
     return {
+        "claims": render.claims_table(comparison),
         "cells": render.cells_table(comparison),
         "runs": _runs(campaign),
         "issues": _issues(campaign),

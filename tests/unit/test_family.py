@@ -1,5 +1,6 @@
 """Claims are one family whatever a view shows; rows that are no claims have no victor."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from analysis.judge.compare import Comparison, compare
 from analysis.judge.family import NO_TWINS
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, load, load_pool
+from analysis.show.render import render
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_on_demand
@@ -37,6 +39,27 @@ def test_a_narrower_view_does_not_change_the_p_of_a_claim(campaign: CampaignData
     assert whole is not None
     assert p_of(campaign, against=["zlfs"]) == whole
     assert p_of(campaign, against=["zlfs"], metrics=[WRITTEN]) == whole
+
+
+def test_every_claim_has_a_row_of_its_own_whatever_is_shown(tmp_path: Path) -> None:
+    between = Claim("C3", WRITTEN, "zlfs", "zenfs", "worse")
+    folder = write_on_demand(tmp_path / "c", series=False, claims=(*CLAIMS, between))
+    found = compare(load(folder), against=["zenfs"])
+    assert {row.level for row in found.rows} == {"zenfs"}
+    rows = {row.claim: (row.level, row.baseline) for row in found.claims}
+    assert rows == {"C1": ("zlfs", BASE), "C2": ("zenfs", BASE), "C3": ("zlfs", "zenfs")}
+    third = found.claims[2]
+    assert third.p_holm is not None
+    assert third.p_holm >= (third.estimate.p_value or 0)
+    (line,) = [line for line in render(found, "table").splitlines() if line.startswith("C3 ")]
+    assert line.split()[:4] == ["C3", WRITTEN, "zlfs", "zenfs"]
+    assert [row["claim"] for row in json.loads(render(found, "json"))["claims"]] == [*rows]
+
+
+def test_another_contrast_has_no_claims(campaign: CampaignData) -> None:
+    found = compare(campaign, contrast="cell")
+    assert found.claims == ()
+    assert "Holm p" not in render(found, "md")
 
 
 @pytest.mark.parametrize(

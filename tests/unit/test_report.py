@@ -168,6 +168,7 @@ def test_tables_hold_every_run(tmp_path: Path) -> None:
     assert {p.stem for p in tables.glob("*.csv")} == {
         "bottlenecks",
         "cells",
+        "claims",
         "closures",
         "costs",
         "differences",

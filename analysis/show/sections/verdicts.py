@@ -29,6 +29,8 @@ def section(data: ReportData) -> Section | None:
         parts.append(Paragraph(mark, soft=True))
     if comparison.shown or comparison.skipped:
         footnotes = Footnotes(comparison.shown)
+        if comparison.claims:
+            parts.append(Grid("claims", *data.tables["claims"], source="", method="claims"))
         parts.append(Plots([forest_figure.forest(comparison)]))
         values = {
             "contrast": comparison.contrast,
