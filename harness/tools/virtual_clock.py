@@ -1,7 +1,7 @@
 """Time limits on a machine whose clock counts instructions (docs/rigs.md).
 
-While such a machine waits for the host's disk, it is idle, and its clock jumps to the next timer. A
-minute can pass in an instant, so time limits must be generous.
+Its drives are many times slower than real ones. And while it waits for the host's network, it is
+idle, and its clock jumps from timer to timer. So time limits must be generous.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits on a clock that counts instructions: it jumps while the machine waits for the host's disk.
+"""Waits on a clock that counts instructions: it jumps while the machine waits for its host.
 
 Each wait gives up on a real clock, and has a hundred times as long on such a clock.
 """
