@@ -7,7 +7,7 @@ A study gets identical cells if it lists a level twice with the same options, on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -18,35 +18,63 @@ from analysis.read.load import RunRecord
 from harness.levels import LEVELS
 
 
+class IdenticalCells(NamedTuple):
+    """One metric in one group of identical cells.
+
+    ``level`` is the level with its options, ``differences`` has the measured pairs with their
+    relative differences, ``cells`` the values of each cell by block.
+    """
+
+    level: str
+    differences: Mapping[str, float]
+    cells: Sequence[Mapping[str, float]]
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The noise floor of a metric: the relative difference that a verdict must exceed.
+    """The noise floor of a metric, from groups of identical cells.
 
-    ``twins`` has the measured pairs of identical cells with their differences as text, ``cells``
-    the spread between identical cells.
+    ``default`` is the smallest floor.
     """
 
     metric: str
-    floor: float
-    twins: tuple[str, ...] = ()
-    cells: CellSpread | None = None
+    default: float
+    groups: tuple[IdenticalCells, ...]
+
+    @property
+    def floor(self) -> float:
+        """The relative difference that a verdict must exceed.
+
+        Twins are few, so this is their largest difference and no interval.
+        """
+        return max([self.default, *(d for one in self.groups for d in one.differences.values())])
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """The measured pairs of identical cells with their differences as text."""
+        found = (pair for one in self.groups for pair in one.differences.items())
+        return tuple(f"{name}: {share:.2%}" for name, share in found)
+
+    @property
+    def cells(self) -> CellSpread | None:
+        """The spread between identical cells."""
+        return between_cells.measure([one.cells for one in self.groups])
+
+    def between(self, base: Sequence[RunRecord], level: Sequence[RunRecord]) -> Floor:
+        """Return the floor of two sides: from their own identical cells, if both have some.
+
+        The variance of a ratio of two cells is the sum of theirs. Levels differ in it by orders of
+        magnitude, so the cells of a third level would hide a difference, or invent one.
+        """
+        sides = [{configured(run) for run in side} for side in (base, level)]
+        own = tuple(one for one in self.groups if any(one.level in side for side in sides))
+        both = all(any(one.level in side for one in own) for side in sides)
+        return replace(self, groups=own) if both else self
 
 
-class Twins(NamedTuple):
-    """The runs of two identical cells of one campaign, on any hosts."""
-
-    name: str
-    left: list[RunRecord]
-    right: list[RunRecord]
-
-
-def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
-    """Return the pairs of cells that differ only in the name of their variant."""
-    return [
-        Twins(f"{one} and {other}", members[one], members[other])
-        for members in identical_cells(runs)
-        for one, other in combinations(sorted(members), 2)
-    ]
+def configured(run: RunRecord) -> str:
+    """Return the level with its options as text."""
+    return repr((run.spec.level, sorted(run.spec.level_options.items())))
 
 
 def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]]]:
@@ -99,37 +127,33 @@ def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:
     """Return whether two groups are identical cells."""
     if {run.cell for run in base} & {run.cell for run in level}:
         return False
-    return bool(base and level) and bool(find_twins([*base, *level]))
+    return bool(base and level) and bool(identical_cells([*base, *level]))
 
 
 def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> dict[str, Floor]:
-    """Return the noise floor of each metric: the largest difference of twins or ``default``.
+    """Return the noise floor of each metric.
 
-    The difference is the ratio of the larger to the smaller geometric mean, minus 1, paired where
-    blocks are the same. Twins are few, so this is a floor and not an interval.
+    A difference is the ratio of the larger to the smaller geometric mean, minus 1, paired where
+    blocks are the same.
     """
-    pairs, groups = find_twins(runs), identical_cells(runs)
-    return {key: _floor(key, pairs, groups, default) for key in keys}
+    groups = identical_cells(runs)
+    return {
+        key: Floor(key, default, tuple(_measured(key, members) for members in groups))
+        for key in keys
+    }
 
 
-def _floor(
-    key: str,
-    pairs: Sequence[Twins],
-    groups: Sequence[Mapping[str, list[RunRecord]]],
-    default: float,
-) -> Floor:
-    largest = default
-    measured = []
-    for pair in pairs:
-        left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
+def _measured(key: str, members: Mapping[str, list[RunRecord]]) -> IdenticalCells:
+    cells = {cell: by_block(runs, key, "level") for cell, runs in members.items()}
+    differences = {}
+    for one, other in combinations(sorted(cells), 2):
         # Only their centers are used. No twin is the baseline, so the larger change counts.
         both = [
-            stats.estimate(one, other, exact_allowed=False)
-            for one, other in ((left, right), (right, left))
+            stats.estimate(cells[left], cells[right], exact_allowed=False)
+            for left, right in ((one, other), (other, one))
         ]
         if both[0].n >= stats.MINIMUM_RUNS:
-            difference = max(abs(stats.relative_change(one)) for one in both)
-            largest = max(largest, difference)
-            measured.append(f"{pair.name}: {difference:.2%}")
-    cells = [[by_block(runs, key, "level") for runs in group.values()] for group in groups]
-    return Floor(key, largest, tuple(measured), between_cells.measure(cells))
+            changes = (abs(stats.relative_change(estimate)) for estimate in both)
+            differences[f"{one} and {other}"] = max(changes)
+    (first, *_), *_ = members.values()
+    return IdenticalCells(configured(first), differences, [*cells.values()])

@@ -77,6 +77,7 @@ class Judge:
         """Return one row per metric."""
         # Twins set the floor, so it does not apply to them.
         twins = noise.are_twins(base.ok, level.ok)
+        floors = {key: self.floors[key].between(base.ok, level.ok) for key in keys}
         return [
             judge_row(
                 key,
@@ -86,8 +87,8 @@ class Judge:
                 pool=self.pool,
                 contrast=self.contrast,
                 diff=diff,
-                floor=self.default_floor if twins else self.floors[key].floor,
-                cells=None if twins else self.floors[key].cells,
+                floor=self.default_floor if twins else floors[key].floor,
+                cells=None if twins else floors[key].cells,
                 slower=self.slower,
             )
             for key in keys

@@ -9,6 +9,11 @@ from analysis.tenants import mix
 
 # First words of a line, by the consequence of the differences in it.
 _CONSEQUENCES = {"no verdict": "NOT COMPARABLE", "declared": "declared", "listed": "also differs"}
+# How differences of identical cells become a row's floor (docs/methods.md).
+_FLOOR = (
+    "an interval must lie beyond the largest difference of identical cells: of the two compared "
+    "levels if both have some, else of all"
+)
 
 
 def footer(comparison: Comparison) -> list[str]:
@@ -50,13 +55,13 @@ def _difference_lines(comparison: Comparison) -> list[str]:
 
 
 def _noise_lines(comparison: Comparison) -> list[str]:
-    """Return one line per metric whose identical cells raise its noise floor."""
-    return [
-        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}: the interval must lie beyond "
-        f"{floor.floor:.2%}"
+    """Return one line per metric with identical cells, and one line that explains them."""
+    lines = [
+        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}"
         for floor in comparison.floors.values()
         if floor.twins
     ]
+    return [*lines, _FLOOR] if lines else []
 
 
 def _drift_lines(comparison: Comparison) -> list[str]:

@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     with bundle.opened(arguments.campaign) as campaign:
         pool = load_pool([campaign.root])
-    if not noise.find_twins([run for run in pool.latest if run.ok]):
+    if not noise.identical_cells([run for run in pool.latest if run.ok]):
         raise UsageError(
             "this campaign has no identical cells with ok runs",
             hint="list a level twice: levels: [f2fs, {name: f2fs, variant: twin}]",

@@ -93,6 +93,34 @@ def test_an_interval_holds_the_true_ratio_in_most_campaigns(cells: float) -> Non
     assert hits / CAMPAIGNS >= 0.93
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2)])
+def test_twins_of_the_compared_levels_suffice_where_levels_differ_in_their_noise(
+    pair: tuple[int, int],
+) -> None:
+    """A noisy level and two quiet ones, each with a twin. The noisy one must not hide 4 %."""
+    rng = np.random.default_rng(3)
+    held = shown_by_own = shown_by_all = 0
+    for _ in range(CAMPAIGNS):
+        blocks = rng.normal(0, 0.3, 4)
+        noise = ((0.03, 0.04), (0.005, 0.01), (0.005, 0.01))
+        pairs = [[cell(rng, blocks, cells=c, runs=r) for _ in range(2)] for c, r in noise]
+        (base, _), (level, _) = chosen = [pairs[index] for index in pair]
+        level = {block: value * 1.04 for block, value in level.items()}
+        found = stats.estimate(base, level, exact_allowed=False)
+        own, all_ = (
+            between_cells.widened(found, between_cells.measure(g)) for g in (chosen, pairs)
+        )
+        assert own.low is not None
+        assert own.high is not None
+        assert all_.low is not None
+        held += own.low <= 1.04 <= own.high
+        shown_by_own += own.low > 1
+        shown_by_all += all_.low > 1
+    assert held / CAMPAIGNS >= 0.93
+    if pair == (1, 2):
+        assert shown_by_own > 1.3 * shown_by_all
+
+
 def test_a_cell_with_one_run_leaves_the_others_their_spread() -> None:
     a, b = ({str(block): value + block for block in range(3)} for value in (100.0, 101.0))
     alone = between_cells.measure([[a, b]])

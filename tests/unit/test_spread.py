@@ -21,8 +21,9 @@ from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.result import Result, Status
+from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import with_metric, with_status, write_on_demand
-from tests.fixtures.twins import WRITTEN, twins
+from tests.fixtures.twins import WRITTEN, as_variants, twins
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -59,7 +60,7 @@ def test_two_drives_side_by_side_are_no_twins(tmp_path: Path) -> None:
     """The planner makes a variant of raw-conventional for each further drive."""
     twins(tmp_path, apart=0.05)
     runs = [run for run in load(tmp_path / "c").latest if run.spec.level == "zlfs"]
-    assert [pair.name for pair in noise.find_twins(runs)] == ["zlfs and zlfs-again"]
+    assert [sorted(cells) for cells in noise.identical_cells(runs)] == [["zlfs", "zlfs-again"]]
 
     def on(drive: Callable[[str], str], level: str) -> list[RunRecord]:
         return [
@@ -82,9 +83,9 @@ def test_two_drives_side_by_side_are_no_twins(tmp_path: Path) -> None:
     def own(level: str) -> str:
         return "0000000000000002" if level == "zlfs-again" else "0000000000000001"
 
-    assert noise.find_twins(on(own, "raw-conventional")) == []
-    assert len(noise.find_twins(on(lambda _: own(""), "raw-conventional"))) == 1
-    assert len(noise.find_twins(on(own, "conventional-ext4"))) == 1  # twins on two machines
+    assert noise.identical_cells(on(own, "raw-conventional")) == []
+    assert len(noise.identical_cells(on(lambda _: own(""), "raw-conventional"))) == 1
+    assert len(noise.identical_cells(on(own, "conventional-ext4"))) == 1  # twins on two machines
 
 
 def _cells(folder: Path, *cells: str) -> list[RunRecord]:
@@ -125,9 +126,8 @@ def test_of_identical_cells_one_is_the_first(tmp_path: Path) -> None:
     runs = _cells(tmp_path, "- 4", "again 4", "twin 4", "- 8")
     assert noise.repeated_cells(runs, "again 4") == {"- 4", "twin 4"}
     assert noise.repeated_cells(runs, "- 8") == {"again 4", "twin 4"}
-    assert [len(group) for group in noise.identical_cells(runs)] == [3]
-    pairs = [pair.name for pair in noise.find_twins(runs)]
-    assert pairs == ["- 4 and again 4", "- 4 and twin 4", "again 4 and twin 4"]
+    (group,) = noise.identical_cells(runs)
+    assert sorted(group) == ["- 4", "again 4", "twin 4"]
 
 
 def test_a_cell_is_no_twin_of_itself_or_of_nothing(tmp_path: Path) -> None:
@@ -144,7 +144,37 @@ def test_a_level_that_this_version_does_not_know_can_have_a_twin(tmp_path: Path)
         dataclasses.replace(run, spec=dataclasses.replace(run.spec, level="retired"))
         for run in _cells(tmp_path, "- 4", "twin 4")
     ]
-    assert len(noise.find_twins(runs)) == 1
+    assert len(noise.identical_cells(runs)) == 1
+
+
+def test_a_floor_comes_from_the_compared_levels_if_both_have_twins(tmp_path: Path) -> None:
+    """The cells of zlfs are 20 % apart, those of zenfs and f2fs 1.5 %; ext4 has no twin."""
+    apart = {"zlfs-twin": 1.2, "zenfs-twin": 1.015, "f2fs-twin": 1.1165, "f2fs": 1.1, "ext4": 1.5}
+
+    def change(result: Result) -> Result:
+        wobble = 1 + 1e-4 * (result.repetition * len(result.level) % 5)
+        value = 400e6 * apart.get(result.level, 1.0) * wobble
+        return with_metric(result, WRITTEN, value)
+
+    levels = ("zenfs", "zenfs-twin", "zlfs", "zlfs-twin", "f2fs", "f2fs-twin", "ext4")
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        levels=levels,
+        change=change,
+        metrics=(WRITTEN,),
+        kind=DeviceKind.HARDWARE,
+    )
+    as_variants(folder)
+    comparison = compare(load(folder), baseline="zenfs", different_code=True)
+    rows = {row.level: row for row in comparison.rows}
+    assert rows["f2fs"].floor == pytest.approx(0.015, rel=0.02)
+    assert rows["zlfs"].floor == pytest.approx(0.2, rel=0.01)
+    assert rows["ext4"].floor == pytest.approx(0.2, rel=0.01), "without a twin: of all cells"
+    assert rows["zenfs-twin"].floor == stats.NOISE_FLOOR
+    assert 0 < rows["f2fs"].estimate.between_cells < rows["zlfs"].estimate.between_cells / 10
+    assert rows["f2fs"].verdict is Verdict.HIGHER
+    assert comparison.floors[WRITTEN].floor == pytest.approx(0.2, rel=0.01)
 
 
 @pytest.mark.parametrize("good", [1, 2])
