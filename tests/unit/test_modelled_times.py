@@ -342,6 +342,46 @@ def test_a_phase_without_throughput_is_judged_by_its_seconds(
 
 
 @pytest.mark.parametrize(
+    ("rate", "media", "read", "word"),
+    [
+        (
+            1.18,
+            1.0,
+            0.5,
+            Verdict.LOWER,
+        ),  # more bytes per operation, by chance: the drive is as fast
+        (1.18, 1.0, None, Verdict.LOWER),
+        (1.0, 1.08, 0.5, Verdict.HOST_BOUND),  # the drive is slower, although operations are not
+        (1.18, 1.0, 1.0, Verdict.LOWER),
+        (1.18, 1.0, 1.2, Verdict.HOST_BOUND),  # a phase that reads more
+        (1.0, 1.08, 1.2, Verdict.LOWER),
+        (1.18, None, 0.5, Verdict.HOST_BOUND),
+    ],
+)
+def test_a_phase_that_writes_is_judged_by_the_rate_of_its_medium(
+    tmp_path: Path, rate: float, media: float | None, read: float | None, word: Verdict
+) -> None:
+    """``rate`` and ``media`` are the speeds at twice the dilation, ``read`` is in media bytes."""
+
+    def change(dilation: int) -> Change:
+        slow = dilation == 16
+
+        def timed(result: Result) -> Result:
+            speed = rate if slow else 1.0
+            result = _on_drive(dilation=dilation, rate=lambda _: speed)(result)
+            written = None if media is None else 1e9 * media**slow
+            result = with_metric(result, "overwrite.media_bytes", written, "B")
+            asked = None if read is None else 1e9 * read
+            result = with_metric(result, "overwrite.device_read", asked, "B")
+            return with_metric(result, "overwrite.seconds", 5.0 * dilation, "s")
+
+        return timed
+
+    fast, slow = (_campaign(tmp_path / str(k), change(k)) for k in (8, 16))
+    assert _row(fast, slow).verdict is word
+
+
+@pytest.mark.parametrize(
     ("share", "word"),
     [(0.99, Verdict.HIGHER), (0.9899, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
 )
