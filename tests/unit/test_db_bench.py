@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from harness.metrics.catalogue import CATALOGUE
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
 from harness.tools import histogram
 from harness.tools.db_bench import BenchmarkSummary
-from harness.workloads import load_program
+from harness.workloads import db_bench_contradictions, load_program
 from harness.workloads.db_bench import DbBench, DbBenchReport
 from tests.fixtures.level_host import ZONED
 
@@ -310,3 +311,25 @@ def test_an_unfinished_last_interval_is_left_out() -> None:
 def test_a_strange_interval_file_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed):
         report().intervals(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "contradicts"),
+    [
+        (16.159, False),
+        (16.514, False),  # the main thread woke up 0.36 s late
+        (17.1, False),
+        (17.5, True),
+        (15.9, True),  # operations cannot take longer than all of them together
+    ],
+)
+def test_the_seconds_of_a_summary_can_be_longer_than_its_operations(
+    seconds: float, contradicts: bool
+) -> None:
+    rate = f"{int(4672 / seconds)} ops/sec {seconds} seconds 4672 operations;"
+    line = f"overwrite    :    3458.615 micros/op {rate}\n"
+    ended = SimpleNamespace(
+        spec=replace(phase("overwrite"), operations=4672), parsed=None, output=line, seconds=18.0
+    )
+    found = list(db_bench_contradictions.of_output(ended, 1))
+    assert bool(found) is contradicts, found
