@@ -174,7 +174,10 @@ def test_a_floor_comes_from_the_compared_levels_if_both_have_twins(tmp_path: Pat
     assert rows["zenfs-twin"].floor == stats.NOISE_FLOOR
     assert 0 < rows["f2fs"].estimate.between_cells < rows["zlfs"].estimate.between_cells / 10
     assert rows["f2fs"].verdict is Verdict.HIGHER
-    assert comparison.floors[WRITTEN].floor == pytest.approx(0.2, rel=0.01)
+    whole = comparison.floors[WRITTEN]
+    assert whole.floor == pytest.approx(0.2, rel=0.01)
+    own = [run for run in comparison.runs if run.spec.level == "zenfs"]
+    assert whole.between(own, own).floor == pytest.approx(0.015, rel=0.02), "of one level twice"
 
 
 @pytest.mark.parametrize("good", [1, 2])
