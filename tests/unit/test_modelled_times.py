@@ -342,38 +342,47 @@ def test_a_phase_without_throughput_is_judged_by_its_seconds(
 
 
 @pytest.mark.parametrize(
-    ("rate", "media", "read", "word"),
+    ("rate", "media", "read", "seconds", "word"),
     [
-        (
-            1.18,
-            1.0,
-            0.5,
-            Verdict.LOWER,
-        ),  # more bytes per operation, by chance: the drive is as fast
-        (1.18, 1.0, None, Verdict.LOWER),
-        (1.0, 1.08, 0.5, Verdict.HOST_BOUND),  # the drive is slower, although operations are not
-        (1.18, 1.0, 1.0, Verdict.LOWER),
-        (1.18, 1.0, 1.2, Verdict.HOST_BOUND),  # a phase that reads more
-        (1.0, 1.08, 1.2, Verdict.LOWER),
-        (1.18, None, 0.5, Verdict.HOST_BOUND),
+        # more bytes per operation, by chance: the drive is as fast
+        (1.18, 1.0, 0.5, 1.0, Verdict.LOWER),
+        (1.18, 1.08, 0.5, 1.08, Verdict.LOWER),
+        (1.18, 1.0, None, 1.0, Verdict.LOWER),
+        (1.18, 1.0, 1.0, 1.0, Verdict.LOWER),
+        # the drive is slower, although operations are not
+        (1.0, 1.08, 0.5, 1.0, Verdict.HOST_BOUND),
+        (1.0, 1.0, 0.5, 1.08, Verdict.HOST_BOUND),
+        # a phase that reads more, or whose medium is unknown
+        (1.18, 1.0, 1.2, 1.0, Verdict.HOST_BOUND),
+        (1.0, 1.08, 1.2, 1.0, Verdict.LOWER),
+        (1.18, None, 0.5, 1.0, Verdict.HOST_BOUND),
+        (1.18, 1.0, 0.5, None, Verdict.HOST_BOUND),
     ],
 )
 def test_a_phase_that_writes_is_judged_by_the_rate_of_its_medium(
-    tmp_path: Path, rate: float, media: float | None, read: float | None, word: Verdict
+    tmp_path: Path,
+    rate: float,
+    *,
+    media: float | None,
+    read: float | None,
+    seconds: float | None,
+    word: Verdict,
 ) -> None:
-    """``rate`` and ``media`` are the speeds at twice the dilation, ``read`` is in media bytes."""
+    """All but ``read`` are at twice the dilation, as shares; ``read`` is in bytes of the medium."""
 
     def change(dilation: int) -> Change:
         slow = dilation == 16
 
+        def known(value: float | None, whole: float) -> float | None:
+            return None if value is None else whole * value**slow
+
         def timed(result: Result) -> Result:
             speed = rate if slow else 1.0
             result = _on_drive(dilation=dilation, rate=lambda _: speed)(result)
-            written = None if media is None else 1e9 * media**slow
-            result = with_metric(result, "overwrite.media_bytes", written, "B")
+            result = with_metric(result, "overwrite.media_bytes", known(media, 1e9), "B")
             asked = None if read is None else 1e9 * read
             result = with_metric(result, "overwrite.device_read", asked, "B")
-            return with_metric(result, "overwrite.seconds", 5.0 * dilation, "s")
+            return with_metric(result, "overwrite.seconds", known(seconds, 5.0 * dilation), "s")
 
         return timed
 
