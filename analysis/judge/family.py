@@ -95,22 +95,20 @@ def declared(judge: Judge) -> tuple[Declared, list[Row]]:
     campaign = judge.pool.first
     if judge.pool.several or judge.contrast != campaign.plan.contrast:
         return {}, []
-    rows: dict[Key, KeyedRow] = {}
-    claims: dict[Key, Claim] = {}
+    tested: dict[Key, tuple[Claim, KeyedRow]] = {}
     p_values: dict[Key | str, float] = {}
     for claim in campaign.plan.claims:
         found = list(rows_of(judge, claim))
         for one in found:
-            rows[one.key] = one
-            claims[one.key] = claim
+            tested[one.key] = claim, one
             if one.row.verdict not in KNOWN_BEFORE:
                 p = stats.p_beyond(one.row.estimate, one.row.floor)
                 p_values[one.key] = p if one.row.verdict.is_judged and p is not None else 1.0
         if not found:
             p_values[claim.id] = 1.0
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    found_by_key = {key: Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
-    return found_by_key, mark(judge, [*rows.values()], found_by_key)
+    claimed = {key: Claimed(claim, adjusted.get(key)) for key, (claim, _) in tested.items()}
+    return claimed, mark(judge, [row for _, row in tested.values()], claimed)
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:

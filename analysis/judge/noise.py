@@ -6,7 +6,7 @@ A study gets identical cells if it lists a level twice with the same options, on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
@@ -60,21 +60,17 @@ class Floor:
         """The spread between identical cells."""
         return between_cells.measure([one.cells for one in self.groups])
 
-    def between(self, base: Sequence[RunRecord], level: Sequence[RunRecord]) -> Floor:
+    def between(self, *sides: Collection[str]) -> Floor:
         """Return the floor of two sides: from their own identical cells, if both have some.
+
+        ``sides`` are the levels of each side, with their options.
 
         The variance of a ratio of two cells is the sum of theirs. Levels differ in it by orders of
         magnitude, so the cells of a third level would hide a difference, or invent one.
         """
-        sides = [{configured(run) for run in side} for side in (base, level)]
         own = tuple(one for one in self.groups if any(one.level in side for side in sides))
         both = all(any(one.level in side for one in own) for side in sides)
         return replace(self, groups=own) if both else self
-
-
-def configured(run: RunRecord) -> str:
-    """Return the level with its options as text."""
-    return repr((run.spec.level, sorted(run.spec.level_options.items())))
 
 
 def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]]]:
@@ -156,4 +152,4 @@ def _measured(key: str, members: Mapping[str, list[RunRecord]]) -> IdenticalCell
             changes = (abs(stats.relative_change(estimate)) for estimate in both)
             differences[f"{one} and {other}"] = max(changes)
     (first, *_), *_ = members.values()
-    return IdenticalCells(configured(first), differences, [*cells.values()])
+    return IdenticalCells(first.configured, differences, [*cells.values()])

@@ -77,7 +77,8 @@ class Judge:
         """Return one row per metric."""
         # Twins set the floor, so it does not apply to them.
         twins = noise.are_twins(base.ok, level.ok)
-        floors = {key: self.floors[key].between(base.ok, level.ok) for key in keys}
+        levels = base.once(_configured), level.once(_configured)
+        floors = {key: self.floors[key].between(*levels) for key in keys}
         return [
             judge_row(
                 key,
@@ -98,6 +99,10 @@ class Judge:
 def _recorded(side: Side) -> dict[str, set[str]]:
     prints = (fingerprint(side.pool.campaign_of(run), run) for run in side.ok)
     return comparability.gathered(prints)
+
+
+def _configured(side: Side) -> set[str]:
+    return {run.configured for run in side.ok}
 
 
 def _declared(side: Side) -> bool:

@@ -82,11 +82,14 @@ class RunRecord:
         return tuple(phase for phase in begun if phase.role is PhaseRole.MEASURED)
 
     @property
+    def configured(self) -> str:
+        """Level and its options as text."""
+        return repr((self.spec.level, sorted(self.spec.level_options.items())))
+
+    @property
     def settings(self) -> str:
         """Level, its options and factors as text. Cells with equal settings are identical."""
-        spec = self.spec
-        options, factors = sorted(spec.level_options.items()), sorted(spec.factors.items())
-        return repr((spec.level, options, factors))
+        return f"{self.configured} {sorted(self.spec.factors.items())}"
 
     def factor(self, name: str) -> Scalar | None:
         """Return the value of a factor. Level, cell, host and campaign count as factors."""

@@ -176,7 +176,7 @@ def test_a_floor_comes_from_the_compared_levels_if_both_have_twins(tmp_path: Pat
     assert rows["f2fs"].verdict is Verdict.HIGHER
     whole = comparison.floors[WRITTEN]
     assert whole.floor == pytest.approx(0.2, rel=0.01)
-    own = [run for run in comparison.runs if run.spec.level == "zenfs"]
+    own = {run.configured for run in comparison.runs if run.spec.level == "zenfs"}
     assert whole.between(own, own).floor == pytest.approx(0.015, rel=0.02), "of one level twice"
 
 
