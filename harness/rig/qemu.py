@@ -72,7 +72,7 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     results, so there is no reason to wait for the host's disk.
     """
     in_memory = rig.icount is not None
-    args = [*_machine(rig, accelerator), "-display", "none"]
+    args = [*_machine(rig, accelerator), *_memory(rig, 1 if in_memory else 0), "-display", "none"]
     args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     words = [_MEMORY if in_memory else DISK, *APPEND]
     if rig.nvme:
@@ -83,7 +83,7 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
     # the key is passed at boot: one cached image serves all checkouts
     args += ["-fw_cfg", f"name=opt/zonelab/authorized_keys,file={PUBLIC_KEY}"]
-    args += _memory_root(rig, image) if in_memory else _disk_root(rig, image)
+    args += _memory_root(image) if in_memory else _disk_root(image)
     # restrict: the guest reaches only the witness; the host reaches its ssh, on loopback
     network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
     if rig.nvme:
@@ -108,7 +108,7 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     Its root file system and its results are memory (nvdimm): a disk of QEMU would complete requests
     when this host does. There is no network. When the guest restarts, QEMU ends.
     """
-    args = [*_machine(rig, "tcg"), *_modules(rig, 2)]
+    args = [*_machine(rig, "tcg"), *_memory(rig, 2)]
     args += ["-display", "none", "-nic", "none", "-no-reboot"]
     args += ["-kernel", str(image.kernel), "-initrd", REPLAY_INITRD, *_clock(rig)]
     # idle=poll: the processor is never idle before elf.py's program starts, which is after boot
@@ -123,23 +123,22 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     return [*args, "-device", "nvdimm,memdev=results"]
 
 
-def _disk_root(rig: Rig, image: Image) -> list[str]:
+def _disk_root(image: Image) -> list[str]:
     # snapshot: writes go to an unlinked overlay, so that a rig always starts from the same disk
     drive = f"if=none,id=root,file={_escape(image.root)},format=raw,snapshot=on,cache=unsafe"
-    args = ["-m", f"{rig.memory >> 20}M", "-drive", drive]
-    return [*args, "-device", "virtio-blk-pci,drive=root"]
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=root"]
 
 
-def _memory_root(rig: Rig, image: Image) -> list[str]:
+def _memory_root(image: Image) -> list[str]:
     # share=off: writes go to memory of QEMU, so that a rig always starts from the same disk
     root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,reserve=off"
-    args = [*_modules(rig, 1), "-object", f"memory-backend-file,id=root,{root}"]
-    return [*args, "-device", "nvdimm,memdev=root"]
+    return ["-object", f"memory-backend-file,id=root,{root}", "-device", "nvdimm,memdev=root"]
 
 
-def _modules(rig: Rig, count: int) -> list[str]:
+def _memory(rig: Rig, modules: int) -> list[str]:
     """Return the guest's memory, with slots for memory modules of at most 6 GiB each."""
-    return ["-m", f"{rig.memory >> 20}M,slots={count},maxmem={(rig.memory >> 30) + 8 * count}G"]
+    slots = f",slots={modules},maxmem={(rig.memory >> 30) + 8 * modules}G" if modules else ""
+    return ["-m", f"{rig.memory >> 20}M{slots}"]
 
 
 def _machine(rig: Rig, accelerator: str) -> list[str]:
