@@ -114,10 +114,8 @@ def replay_argv(rig: Rig, image: Image) -> list[str]:
     # idle=poll: the processor is never idle before elf.py's program starts, which is after boot
     words = [*_COMMON, f"rdinit=/{REPLAY_INIT}", "idle=poll", *_kernel_words(rig)]
     args += ["-append", " ".join(words), "-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
-    # The guest names the last module (the results) pmem0. A read-only image needs no copy.
-    root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,readonly=on"
-    args += ["-object", f"memory-backend-file,id=root,{root}"]
-    args += ["-device", "nvdimm,memdev=root,unarmed=on"]
+    # The guest names the last module (the results) pmem0.
+    args += _memory_root(image)
     results = f"mem-path={REPLAY_RESULTS},size={REPLAY_RESULTS_SIZE},share=on"
     args += ["-object", f"memory-backend-file,id=results,{results}"]
     return [*args, "-device", "nvdimm,memdev=results"]

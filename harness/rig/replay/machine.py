@@ -32,7 +32,6 @@ _PROGRAMS = {
     "env": "coreutils",
     "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux",
-    "debugfs": "e2fsprogs",
 }
 # Guest seconds pass about as quickly as seconds of an idle host, and 3 times slower on a busy one.
 _TIMEOUT = 4 * 3600.0
@@ -70,7 +69,7 @@ def prepare(planned: PlannedRun) -> Prepared:
 
     Raises:
         HostError: the image is not built, or this machine lacks a program or memory.
-        ToolFailed: the image lacks a part.
+        ToolFailed: the runner cannot be packed.
     """
     image = image_of(recipe_of(planned.rig))
     if not image.complete:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import lzma
-import re
 import shlex
 import sys
 import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from harness.errors import ToolFailed
 from harness.machine.paths import RUNTIME, STATE, Paths
 from harness.plan import drive_files
 from harness.rig import guest, qemu
@@ -25,15 +22,12 @@ _FILES = Path(__file__).parent / "files"
 # _HERE has the files of init.sh in the initial file system, _ROOT those of the system it starts.
 _HERE, _ROOT = "replay", "replay/root"
 _RUNNER = "/usr/local/lib/zonelab/zonelab.pyz"
-# Modules that the image's initrd lacks.
-_MODULES = ("overlay",)
 _REPORT = f"""\
 import json, sys
 sys.path.insert(0, "{_RUNNER}")
 from harness.observe import zoneblk
 print(json.dumps(zoneblk.report(sys.argv[1]), indent=1))
 """
-_KERNEL = re.compile(r"^linux-image-(\d\S+) ", re.MULTILINE)
 _TIMEOUT = 300.0
 
 
@@ -41,9 +35,9 @@ def initrd(planned: PlannedRun, image: Image) -> bytes:
     """Return the image's initrd with everything that the run needs.
 
     Raises:
-        ToolFailed: the image lacks a module, or the runner cannot be packed.
+        ToolFailed: the runner cannot be packed.
     """
-    files = {**_modules(image), **_system(planned)}
+    files = _system(planned)
     files[qemu.REPLAY_INIT] = Entry((_FILES / "init.sh").read_bytes(), executable=True)
     files[f"{_HERE}/busy"] = Entry(elf.busy_program(), executable=True)
     return image.initrd.read_bytes() + archive(files)
@@ -81,45 +75,6 @@ def _packed() -> bytes:
     with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
         target = Path(folder) / "zonelab.pyz"
         proc.run([sys.executable, "-m", "harness.pack", target], cwd=PROJECT, timeout=_TIMEOUT)
-        return target.read_bytes()
-
-
-def _modules(image: Image) -> dict[str, Entry]:
-    """Return the kernel's modules from the image, and their list in the order of loading."""
-    kernel = _KERNEL.search((image.folder / "packages.txt").read_text())
-    if kernel is None:
-        raise ToolFailed(f"{image.folder}/packages.txt names no kernel")
-    folder = f"/usr/lib/modules/{kernel[1]}"
-    lines = _file_of_image(image, f"{folder}/modules.dep").decode().splitlines()
-    needs = dict(line.split(":", 1) for line in lines)
-    paths: dict[str, str] = {}
-    for path, others in needs.items():
-        if _stem(path) in _MODULES:
-            # modules.dep(5): what is needed first stands last
-            paths |= {_stem(one): one for one in [*reversed(others.split()), path]}
-    missing = sorted(set(_MODULES) - paths.keys())
-    if missing:
-        raise ToolFailed(f"the image's kernel {kernel[1]} has no module {', '.join(missing)}")
-    found = {f"modules/{name}.ko": _module(image, folder, path) for name, path in paths.items()}
-    return {**found, f"{_HERE}/list": _text("\n".join(f"{name}.ko" for name in paths))}
-
-
-def _module(image: Image, folder: str, path: str) -> Entry:
-    content = _file_of_image(image, f"{folder}/{path}")
-    return Entry(lzma.decompress(content) if path.endswith(".xz") else content)
-
-
-def _stem(path: str) -> str:
-    return PurePosixPath(path).name.partition(".")[0]
-
-
-def _file_of_image(image: Image, path: str) -> bytes:
-    """Return a file of the image. debugfs reads it without root, because it mounts nothing."""
-    with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
-        target = Path(folder) / "file"
-        proc.run(["debugfs", "-R", f"dump {path} {target}", image.root], timeout=_TIMEOUT)
-        if not target.is_file() or not target.stat().st_size:  # debugfs exits 0 all the same
-            raise ToolFailed(f"the image {image.folder} has no {path}")
         return target.read_bytes()
 
 

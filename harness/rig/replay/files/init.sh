@@ -7,17 +7,10 @@ b mount -t devtmpfs dev /dev
 /replay/busy & # as early as possible
 b mount -t proc proc /proc
 b mount -t sysfs sys /sys
-for list in /list /replay/list; do
-  while read -r module; do b insmod "/modules/$module"; done < "$list"
-done
+while read -r module; do b insmod "/modules/$module"; done < /list
 # The kernel names the last memory device first: pmem0 takes the results.
 until [ -b /dev/pmem0 ] && [ -b /dev/pmem1 ]; do b sleep 0.1; done
-# The image is read-only and common to all replays. What the guest writes stays in its memory.
-b mkdir /image /written
-b mount -t ext4 -o ro /dev/pmem1 /image || b poweroff -f
-b mount -t tmpfs written /written
-b mkdir /written/upper /written/work
-b mount -t overlay -o lowerdir=/image,upperdir=/written/upper,workdir=/written/work root /root
+b mount -t ext4 -o rw,noatime /dev/pmem1 /root || b poweroff -f
 b cp -a /replay/root/. /root
 for dir in dev proc sys; do
   b mount --move "/$dir" "/root/$dir"
