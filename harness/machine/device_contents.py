@@ -136,9 +136,9 @@ class Contents:
             return False
         now = self.fingerprint(device)
         if last.fingerprint is not None and _still_valid(last.fingerprint, now):
-            # Unchanged since a clean end or since the claim. Within one boot, the kernel counted
-            # every write.
-            if _boot(last.fingerprint) == _boot(now) or not writable_in_place(self._host, device):
+            # Unchanged since a clean end or since the claim. No write happened between the samples
+            # if the kernel counted writes, or if zones with a write pointer prevent such writes.
+            if _was_counted(last.fingerprint, now) or not writable_in_place(self._host, device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
         ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
@@ -311,8 +311,10 @@ def _has_no_pointer(zone: Zone) -> bool:
     return zone.type is ZoneType.CONVENTIONAL or zone.condition is ZoneCondition.NOT_WRITE_POINTER
 
 
-def _boot(fingerprint: str) -> str:
-    return fingerprint.split(":")[2]
+def _was_counted(recorded: str, now: str) -> bool:
+    """Whether the kernel counted every write between two fingerprints."""
+    _, _, boot, writes = now.split(":")
+    return recorded.split(":")[2] == boot and writes != str(None)
 
 
 def _still_valid(recorded: str, now: str) -> bool:

@@ -346,6 +346,15 @@ def test_without_counters_no_earlier_whole_read_proves_ownership(
     assert len(reads) == 3
 
 
+def test_without_counters_only_zones_are_ours_after_a_release(lab: Lab) -> None:
+    leave_data(lab)
+    set_zones(lab.root, {0: 4096})
+    (lab.root / "proc/diskstats").write_text("")
+    for device in (lab.companion, lab.zoned):
+        lab.record(device)
+    assert (lab.code(), lab.code(lab.zoned)) == ("not-blank", None)
+
+
 def test_a_label_proves_no_conventional_data_after_a_restart(lab: Lab) -> None:
     put_btrfs(lab.node, "zl-1")
     lab.record(lab.companion, JournalEvent.UP, fingerprint="-")
