@@ -315,7 +315,7 @@ def _can_be(space: Namespace, planned: PlannedNamespace) -> bool:
     rest at the end.
     """
     return (
-        not space.node
+        not (space.node or space.metadata)
         and (space.size, space.block) == (planned.size, planned.block)
         and (planned.zoned or space.zone_size is None)
     )

@@ -206,15 +206,15 @@ def _divide(
 
 
 def _exists(present: Sequence[Namespace], planned: Sequence[PlannedNamespace]) -> bool:
-    """Whether the attached namespaces are the planned ones, in any order."""
+    """Whether the attached namespaces are the planned ones, in any order, without metadata."""
     divided = any(part.active is not None for part in planned)
 
     def shape(part: Namespace | PlannedNamespace, zoned: bool) -> tuple[bool, int, int, int]:
         return zoned, part.size, part.block, (part.active or 0) if divided and zoned else 0
 
     existing = sorted(shape(namespace, namespace.zone_size is not None) for namespace in present)
-    attached = all(namespace.node for namespace in present)
-    return attached and existing == sorted(shape(part, part.zoned) for part in planned)
+    usable = all(namespace.node and not namespace.metadata for namespace in present)
+    return usable and existing == sorted(shape(part, part.zoned) for part in planned)
 
 
 def _zoned_blocks(drive: Drive) -> str:

@@ -24,6 +24,7 @@ class Namespace:
     size: Bytes
     allocated: Bytes | None  # bytes that it takes from the drive; null: not reported
     block: int  # bytes per logical block
+    metadata: int  # bytes per logical block
     zone_size: Bytes | None
     zone_capacity: Bytes | None  # from its zone report
     active: int | None  # limit of active zones
@@ -133,6 +134,7 @@ def _namespace(host: Host, device: str, nsid: int, node: str) -> Namespace:
         size=record.size,
         allocated=record.allocated or None,
         block=record.block,
+        metadata=record.metadata,
         zone_size=zone_size,
         zone_capacity=zone_capacity,
         active=active,

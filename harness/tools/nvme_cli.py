@@ -61,6 +61,7 @@ class IdNamespace:
     size: Bytes
     allocated: Bytes  # NVMCAP; 0: not reported
     block: int  # bytes per logical block; 0: no such namespace
+    metadata: int  # bytes per logical block
     format: int  # index of its LBA format
     formats: tuple[Format, ...]
 
@@ -220,11 +221,12 @@ def parse_namespace(data: Any) -> IdNamespace:
     )
     flbas = _number(data, "flbas")
     chosen = flbas & 0xF | (flbas >> 5 & 0x3) << 4
-    block = next((format_.data for format_ in formats if format_.index == chosen), 0)
+    used = next((one for one in formats if one.index == chosen), Format(chosen, 0, 0))
     return IdNamespace(
-        size=Bytes(_number(data, "nsze") * block),
+        size=Bytes(_number(data, "nsze") * used.data),
         allocated=Bytes(_number(data, "nvmcap")),
-        block=block if _number(data, "nsze") else 0,
+        block=used.data if _number(data, "nsze") else 0,
+        metadata=used.metadata,
         format=chosen,
         formats=formats,
     )

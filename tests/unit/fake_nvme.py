@@ -63,6 +63,7 @@ class FakeDrive:
     zone_capacity: int = 1077 * MIB
     total: int = 904 * 1077 * MIB + 4 * GIB
     blocks: tuple[int, ...] = (512, 4096)
+    metadata: tuple[int, ...] = (0, 0)
     manages: bool = True
     most: int = 32
     serial: str = "SYNTHETIC"
@@ -119,7 +120,10 @@ class FakeDrive:
         return {"num_ctrl": len(attached), "ctrl_list": [{"ctrl_id": n} for n in attached]}
 
     def _id_ns(self, nsid: int, options: dict[str, str]) -> Any:
-        formats = [{"ms": 0, "ds": (block - 1).bit_length(), "rp": 0} for block in self.blocks]
+        formats = [
+            {"ms": metadata, "ds": (block - 1).bit_length(), "rp": 0}
+            for block, metadata in zip(self.blocks, self.metadata, strict=False)
+        ]
         if nsid == COMMON:
             if not self.common:
                 raise refusal(0x400B)

@@ -262,6 +262,17 @@ def test_a_drive_without_management_that_is_as_wanted(make: Make) -> None:
     assert not layout.plan(read(host), wanted).create
 
 
+def test_a_namespace_with_metadata_is_not_the_wanted_one(make: Make) -> None:
+    host = make(blocks=(512, 4096, 4096), metadata=(0, 0, 8))
+    wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
+    assert not layout.plan(read(host), wanted).delete
+    for space in host.drive.spaces.values():
+        space.format = 2
+    planned = layout.plan(read(host), wanted)
+    assert planned.delete == (1, 2)
+    assert {one.format for one in planned.create} == {1}
+
+
 # --- the command ------------------------------------------------------------------------------
 
 
@@ -373,13 +384,14 @@ BESIDE = Space(2 * 2048 * MIB, 1, zoned=True, attached=False)  # of the conventi
         replace(BESIDE, zoned=False, attached=True),
         replace(BESIDE, zoned=False, format=0),
         replace(BESIDE, zoned=False, size=8 * GIB),
+        replace(BESIDE, zoned=False, format=2),
     ],
-    ids=["zoned", "attached", "other-blocks", "other-size"],
+    ids=["zoned", "attached", "other-blocks", "other-size", "metadata"],
 )
 def test_a_namespace_that_others_created_is_not_taken_for_the_own_one(
     make: Make, other: Space
 ) -> None:
-    host = make()
+    host = make(blocks=(512, 4096, 4096), metadata=(0, 0, 8))
     host.drive.fail = (3, "before")  # the creation of the conventional namespace
     arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
     again = ("--apply", "--recreate", "SYNTHETIC")
