@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.levels.filesystem import XFS_ERRORS, XFS_MOUNTED, XFS_SIGNATURE, FileSystemLevel, text
+from harness.levels.filesystem import (
+    COLD_BLOCK,
+    XFS_ERRORS,
+    XFS_MOUNTED,
+    XFS_SIGNATURE,
+    FileSystemLevel,
+    sync,
+    text,
+)
 from harness.levels.level import LevelContext, LevelKind, LevelUp, LevelUsage
 from harness.levels.options import Option, Switch, Text, is_on
 from harness.observe.signatures import Probe
-from harness.store.spec import Bytes, Device
-from harness.tools import mkfs_ext4, mkfs_xfs, mount, proc
+from harness.store.spec import Bytes, Device, Scalar
+from harness.tools import coldfill, mkfs_ext4, mkfs_xfs, mount, proc
 
 _MKFS_TIMEOUT_SECONDS = 600.0
 
@@ -29,11 +38,17 @@ class Conventional(FileSystemLevel):
         return device.capacity
 
     def make(self, context: LevelContext, target: Path) -> None:
-        """Cut the device, format and mount."""
+        """Cut the device, format, mount, and precondition on request."""
         context.check_devices()
         source = self.slice(context, context.device.capacity)
         proc.run(self.mkfs(source, context), timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, self.filesystem, text(context.options, "mount_options"))
+        if self.prepares(context.device, context.options):
+            precondition(target)
+
+    def prepares(self, device: Device, options: Mapping[str, Scalar]) -> Bytes:
+        """Return the capacity if the file system is preconditioned."""
+        return device.capacity if is_on(options.get("precondition", False)) else Bytes(0)
 
     @abstractmethod
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
@@ -42,6 +57,21 @@ class Conventional(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:  # noqa: ARG002 - nothing to ask
         """Return no counters: garbage collection happens inside the drive."""
         return LevelUsage(None, None, None, f"none: {self.filesystem} collects nothing itself")
+
+
+def precondition(target: Path) -> None:
+    """Fill a mounted file system with one file, and delete the file.
+
+    A drive then maps every block, as after long use. After mkfs, which discards the drive, it would
+    have spare blocks, and its write amplification would rise during several device writes. With
+    the mount option ``discard`` the deletion returns the blocks.
+    """
+    space = os.statvfs(target)
+    size = space.f_bavail * space.f_frsize // COLD_BLOCK * COLD_BLOCK
+    file = target / "precondition"
+    coldfill.write(file, size, 0, lambda _: None)
+    file.unlink()
+    sync(target)
 
 
 class ConventionalExt4(Conventional):
@@ -55,7 +85,11 @@ class ConventionalExt4(Conventional):
     kernel_errors: ClassVar[str] = r"EXT4-fs error"
     kernel_mounted: ClassVar[str] = r"EXT4-fs .*mounted filesystem"
     packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "dmsetup")
-    options: ClassVar[Mapping[str, Option]] = {"O": Text(), "mount_options": Text()}
+    options: ClassVar[Mapping[str, Option]] = {
+        "O": Text(),
+        "mount_options": Text(),
+        "precondition": Switch(),
+    }
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.ext4's argument list."""
@@ -78,6 +112,7 @@ class ConventionalXfs(Conventional):
         "l": Text(),
         "unsupported": Switch(),
         "mount_options": Text(),
+        "precondition": Switch(),
     }
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:

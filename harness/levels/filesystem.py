@@ -39,6 +39,11 @@ XFS_MOUNTED = r"XFS .*Mounting V\d Filesystem"
 XFS_ERRORS = r"XFS .*(?:Corruption|shutdown)"
 
 
+def sync(target: Path) -> None:
+    """Sync the file system mounted at ``target`` alone (syncfs)."""
+    proc.run(["sync", "-f", target], timeout=_SYNC_TIMEOUT_SECONDS)
+
+
 class FileSystemLevel(Level):
     """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
 
@@ -123,7 +128,7 @@ class FileSystemLevel(Level):
 
     def sync(self, up: LevelUp) -> None:
         """Sync this file system alone (syncfs), which commits and flushes its devices."""
-        proc.run(["sync", "-f", self.mount_point(up)], timeout=_SYNC_TIMEOUT_SECONDS)
+        sync(self.mount_point(up))
 
     def down(self, up: LevelUp) -> None:
         """Unmount, unmap and remove the mount point, as far as they exist."""

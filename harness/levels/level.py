@@ -255,6 +255,10 @@ class Level(ABC):
         """Return the room for cold data and database; None: only the formatted level knows."""
         return None
 
+    def prepares(self, device: Device, options: Mapping[str, Scalar]) -> Bytes:  # noqa: ARG002
+        """Return the bytes that ``up`` writes beyond formatting; ``options`` were checked."""
+        return Bytes(0)
+
     def opens(self, device: Device, options: Mapping[str, Scalar]) -> int | None:
         """Return the largest number of active zones; None: no limit is known."""
         if not self.uses_zoned:

@@ -160,12 +160,12 @@ def _cell(
     if able:
         check_level(level.name, placed.device)
     check_options(level)
-    runnable = level.name if able else None
+    runnable = level if able else None
     under_test = bare.device_of(level.name, placed)
     work = _work(study, workload, inspection, under_test, factors, level=runnable)
     wanted = factors.get("scheduler")
     scheduler = choose_scheduler(
-        runnable,
+        level.name if able else None,
         None if wanted is None else str(wanted),
         placed,
         work.phases if isinstance(workload, BareWorkload) else (),
@@ -212,7 +212,7 @@ def _work(
     device: Device,
     factors: dict[str, Flag],
     *,
-    level: str | None,
+    level: LevelEntry | None,
 ) -> Work:
     """Return the work of a cell on its device; ``level`` is null for a skipped level."""
     if isinstance(workload, BareWorkload):
@@ -221,9 +221,10 @@ def _work(
     sized, target = apply_factors(study, workload, factors)
     sized = devices.same_files(study, sized, inspection)
     derived = measure(sized, device, target, cold=study.cold)
-    infeasible = _infeasible(study, sized, derived, device, level=level)
+    infeasible = _infeasible(study, sized, derived, device, level=level.name if level else None)
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
-    predicted, phases, timeout = predict(sized, derived, specs, device.kind)
+    prepared = LEVELS[level.name].prepares(device, level.options) if level else Bytes(0)
+    predicted, phases, timeout = predict(sized, derived, specs, device.kind, prepared)
     cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes))
     return Work(derived, cold, phases, predicted, timeout, infeasible)
 

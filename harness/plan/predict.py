@@ -94,9 +94,16 @@ def operation_seconds(phase: Phase, rates: Rates) -> float:
 
 
 def predict(
-    workload: Workload, derived: Derived, specs: tuple[PhaseSpec, ...], kind: DeviceKind
+    workload: Workload,
+    derived: Derived,
+    specs: tuple[PhaseSpec, ...],
+    kind: DeviceKind,
+    prepared: Bytes,
 ) -> tuple[Prediction, tuple[PhaseSpec, ...], int]:
-    """Return the run's prediction, its phases with their timeouts, and the run's timeout (s)."""
+    """Return the run's prediction, its phases with their timeouts, and the run's timeout (s).
+
+    ``prepared``: bytes that the level writes when it is brought up.
+    """
     rates = RATES[kind]
     written = [
         file_bytes(phase, spec, workload, derived)
@@ -106,14 +113,14 @@ def predict(
         phase_seconds(phase, spec, bytes_, rates)
         for phase, spec, bytes_ in zip(workload.phases, specs, written, strict=True)
     ]
-    cold_seconds = derived.cold_bytes / rates.cold_bytes_per_second
+    once = prepared + derived.cold_bytes
     timed = tuple(
         replace(s, timeout_seconds=max(s.timeout_seconds, math.ceil(TIMEOUT_FACTOR * t)))
         for s, t in zip(specs, times, strict=True)
     )
-    around = rates.setup + cold_seconds
+    around = rates.setup + once / rates.cold_bytes_per_second
     prediction = Prediction(
-        bytes_written=Bytes(round(derived.cold_bytes + sum(written))),
+        bytes_written=Bytes(round(once + sum(written))),
         live_bytes=Bytes(derived.cold_bytes + derived.database_bytes),
         seconds=round(around + sum(times), 1),
     )

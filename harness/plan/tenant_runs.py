@@ -141,9 +141,11 @@ def _plan_tenant(
     workload = _with_duration(tenant, workload, duration)
     derived = derive(workload, place.device, study.target_utilisation, cold=study.cold)
     specs = tuple(phase_spec(workload, phase, derived) for phase in workload.phases)
-    predicted, specs, timeout = predict(workload, derived, specs, inspection.device.kind)
     level = levels.LEVELS[place.level.name]
     owner = tenant.shares is None
+    prepared = level.prepares(place.device, place.level.options) if owner else Bytes(0)
+    kind = inspection.device.kind
+    predicted, specs, timeout = predict(workload, derived, specs, kind, prepared)
     cold = ColdSpec(study.target_utilisation, study.tolerance, Bytes(derived.cold_bytes))
     spec = TenantSpec(
         name=tenant.name,

@@ -19,7 +19,7 @@ from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
 from harness.plan.workload_models import Workload
 from harness.store.codec import decode
-from harness.store.spec import DeviceKind, Inspection, PhaseRole, PhaseSpec
+from harness.store.spec import Bytes, DeviceKind, Inspection, PhaseRole, PhaseSpec
 from harness.tools import kvmix as tool
 from harness.workloads import PROGRAMS, load_program, rocksdb
 from harness.workloads.kvmix import Kvmix, OperationMix
@@ -284,7 +284,7 @@ def test_predictions_follow_the_mix() -> None:
     sized = workload()
     derived = derive(sized, rig().device, 0.5, cold=True)
     specs = tuple(phase_spec(sized, one, derived) for one in sized.phases)
-    predicted, timed, _ = predict(sized, derived, specs, DeviceKind.EMULATED)
+    predicted, timed, _ = predict(sized, derived, specs, DeviceKind.EMULATED, Bytes(0))
     user = sum((spec.operations or 0) * spec.user_bytes_per_operation for spec in specs)
     assert predicted.bytes_written > derived.cold_bytes + 3 * user
     assert all(spec.timeout_seconds >= 300 for spec in timed)
@@ -292,7 +292,7 @@ def test_predictions_follow_the_mix() -> None:
     assert mix is not None
     paced = sized.phases[1].model_copy(update={"operation_mix": replace(mix, rate=10.0)})
     slow = sized.model_copy(update={"phases": (sized.phases[0], paced)})
-    slower, _, _ = predict(slow, derived, specs, DeviceKind.EMULATED)
+    slower, _, _ = predict(slow, derived, specs, DeviceKind.EMULATED, Bytes(0))
     assert slower.seconds > (specs[1].operations or 0) / 10
 
 

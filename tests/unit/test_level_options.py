@@ -33,6 +33,8 @@ ZLFS = Path(__file__).parents[2] / "harness/native/zlfs"
         ("xfs", "max_open_zones", "many", "a whole number, 1 or more"),
         ("xfs", "lifetime", "offf", "on or off"),
         ("conventional-ext4", "mount_options", True, "text"),
+        ("conventional-ext4", "precondition", "maybe", "on or off"),
+        ("conventional-xfs", "precondition", 1, "on or off"),
     ],
 )
 def test_a_value_that_the_level_does_not_take(

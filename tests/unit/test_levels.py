@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,34 @@ def test_conventional_of_equal_size_is_used_whole(host: Host, tmp_path: Path) ->
     ConventionalXfs(Kernel(host.root)).up(replace(context(host, tmp_path), conventional=same))
     assert host.slices == {}
     assert host.mounts[0][0] == "/dev/nvme0n1"
+
+
+@pytest.mark.parametrize("kind", [ConventionalExt4, ConventionalXfs])
+@pytest.mark.parametrize(("options", "fills"), [({"precondition": "on"}, 1), ({}, 0)])
+def test_a_preconditioned_file_system_was_full_once(
+    kind: type[FileSystemLevel],
+    options: dict[str, str],
+    fills: int,
+    host: Host,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = []
+
+    def write(file: Path, size: int, *_: Any) -> int:
+        written.append((file, size, [mount[1] for mount in host.mounts]))
+        file.write_bytes(b"")
+        return size
+
+    space = os.statvfs_result((4096, 4096, 1000, 900, 800, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: space)
+    monkeypatch.setattr(coldfill, "write", write)
+    up = kind(Kernel(host.root)).up(context(host, tmp_path, **options))
+    assert up.db is not None
+    target = up.db.parent
+    assert written == [(target / "precondition", 800 * 4096, [str(target)])] * fills
+    assert sorted(path.name for path in target.iterdir()) == ["cold", "db"]
+    assert host.programs().count("sync") == 1 + fills
 
 
 @pytest.mark.parametrize(

@@ -469,3 +469,13 @@ def test_the_same_level_twice_needs_a_variant(planner: Planner) -> None:
     error = planner.refused("smoke", "--set", "levels=[f2fs, zlfs, {name: zlfs, options: {}}]")
     assert "levels must differ: f2fs, zlfs, zlfs" in error
     assert "give levels of the same name a variant" in error
+
+
+def test_a_preconditioned_drive_is_written_once_more(planner: Planner) -> None:
+    aged = "{name: conventional-ext4, variant: aged, options: {precondition: on}}"
+    assert planner("smoke", "--set", f"levels=[conventional-ext4, {aged}]") == 0
+    runs = {run.row: run for run in planner.plan().hosts[0].runs}
+    fresh, old = runs["conventional-ext4"], runs["conventional-ext4-aged"]
+    more = old.predicted.bytes_written - fresh.predicted.bytes_written
+    assert more == rig().device.capacity
+    assert old.predicted.seconds > fresh.predicted.seconds
