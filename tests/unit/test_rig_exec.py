@@ -15,6 +15,7 @@ from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.slow
 
+PATIENCE = 300.0  # seconds, for a machine under load; less than the sleeps
 # The real command with the slow parts replaced: no image, no guest, a QEMU that writes its pid.
 DRIVER = """
 import sys
@@ -30,7 +31,7 @@ control.build = lambda *_: (image, False)
 prerequisites.check_run = lambda *_: None
 guest.wait = lambda *_: None
 guest.devices = lambda *_: ()
-qemu.argv = lambda *_, **__: ["sh", "-c", "echo $$ > qemu.pid; exec sleep 120"]
+qemu.argv = lambda *_, **__: ["sh", "-c", "echo $$ > qemu.pid; exec sleep 600"]
 sys.exit(main.main(["rig", "--quiet", *sys.argv[2:]]))
 """
 
@@ -57,7 +58,7 @@ def start(here: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path) -> None:
-    until(path.exists, str(path), seconds=20)
+    until(path.exists, str(path), seconds=PATIENCE)
 
 
 def qemu_of(here: Path) -> process.Process:
@@ -71,7 +72,7 @@ def qemu_of(here: Path) -> process.Process:
 def test_the_commands_exit_code_and_environment_come_through(here: Path) -> None:
     script = "echo $ZONELAB_RIG; test -f $ANSIBLE_INVENTORY && exit 7"
     done = start(here, "exec", "nvme", "--", "sh", "-c", script)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=PATIENCE)
     assert (done.returncode, out) == (7, "nvme\n"), err
     assert not (here / "nvme" / "state.json").exists()
     assert not list((here / "nvme").glob("*.img"))
@@ -82,11 +83,11 @@ def test_the_commands_exit_code_and_environment_come_through(here: Path) -> None
 )
 def test_a_signal_stops_the_command_and_the_rig(here: Path, number: signal.Signals) -> None:
     flag = here / "started"
-    running = start(here, "exec", "nvme", "--", "sh", "-c", f"touch {flag}; exec sleep 120")
+    running = start(here, "exec", "nvme", "--", "sh", "-c", f"touch {flag}; exec sleep 600")
     wait_for(flag)
     machine = qemu_of(here)
     running.send_signal(number)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
     assert err == "zonelab: interrupted\n"
     assert not process.alive(machine)
@@ -99,13 +100,13 @@ def test_qemu_dies_with_a_killed_supervisor(here: Path) -> None:
     wait_for(flag)
     machine = qemu_of(here)
     running.kill()
-    assert process.wait_gone(machine, 10)
-    running.communicate(timeout=60)
+    assert process.wait_gone(machine, PATIENCE)
+    running.communicate(timeout=PATIENCE)
 
 
 def test_a_command_that_does_not_exist_is_one_line(here: Path) -> None:
     done = start(here, "exec", "nvme", "--", "no-such-program")
-    _, err = done.communicate(timeout=60)
+    _, err = done.communicate(timeout=PATIENCE)
     assert done.returncode == 2
     assert err == "zonelab: cannot start no-such-program: No such file or directory\n"
     assert not (here / "nvme" / "state.json").exists()
@@ -113,20 +114,20 @@ def test_a_command_that_does_not_exist_is_one_line(here: Path) -> None:
 
 def test_up_stays_up_until_down_or_the_end_of_its_lease(here: Path) -> None:
     done = start(here, "up", "nvme", "--lease", "60")
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=PATIENCE)
     assert done.returncode == 0, err
     assert f"{here}/nvme/inventory.yml" in out
     machine = qemu_of(here)
     assert process.alive(machine)
     again = start(here, "exec", "nvme", "--", "true")
-    assert "is up already" in again.communicate(timeout=60)[1]
+    assert "is up already" in again.communicate(timeout=PATIENCE)[1]
     assert again.returncode == 2
     assert process.alive(machine), "a refused exec must not stop somebody's rig"
-    assert start(here, "down", "nvme").wait(60) == 0
+    assert start(here, "down", "nvme").wait(PATIENCE) == 0
     assert not process.alive(machine)
 
 
 def test_a_lease_that_ends_stops_qemu(here: Path) -> None:
     done = start(here, "up", "nvme", "--lease", "2")
-    done.communicate(timeout=60)
+    done.communicate(timeout=PATIENCE)
     assert process.wait_gone(qemu_of(here), 10)
