@@ -17,7 +17,7 @@ from harness.levels.filesystem import (
     sync,
     text,
 )
-from harness.levels.level import LevelContext, LevelKind, LevelUp, LevelUsage
+from harness.levels.level import FillCallback, LevelContext, LevelKind, LevelUp, LevelUsage
 from harness.levels.options import Option, Switch, Text, is_on
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Scalar
@@ -44,7 +44,7 @@ class Conventional(FileSystemLevel):
         proc.run(self.mkfs(source, context), timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, self.filesystem, text(context.options, "mount_options"))
         if self.prepares(context.device, context.options):
-            precondition(target)
+            precondition(target, context.progress)
 
     def prepares(self, device: Device, options: Mapping[str, Scalar]) -> Bytes:
         """Return the capacity if the file system is preconditioned."""
@@ -59,7 +59,7 @@ class Conventional(FileSystemLevel):
         return LevelUsage(None, None, None, f"none: {self.filesystem} collects nothing itself")
 
 
-def precondition(target: Path) -> None:
+def precondition(target: Path, progress: FillCallback) -> None:
     """Fill a mounted file system with one file, and delete the file.
 
     A drive then maps every block, as after long use. After mkfs, which discards the drive, it would
@@ -69,7 +69,7 @@ def precondition(target: Path) -> None:
     space = os.statvfs(target)
     size = space.f_bavail * space.f_frsize // COLD_BLOCK * COLD_BLOCK
     file = target / "precondition"
-    coldfill.write(file, size, 0, lambda _: None)
+    coldfill.write(file, size, 0, lambda done: progress(done, size))
     file.unlink()
     sync(target)
 

@@ -66,7 +66,7 @@ class LevelContext:
 
     ``check_devices`` proves the identity of every device again; call it before each destructive
     step. ``program`` is the run's db_bench, null where there is none. ``kernel_log`` returns a
-    reader of the kernel log from now on.
+    reader of the kernel log from now on. ``progress`` receives the progress of a long fill.
     """
 
     device: Device
@@ -77,6 +77,7 @@ class LevelContext:
     check_devices: Callable[[], None]
     program: Path | None = None
     kernel_log: Callable[[], KernelLog] = KernelLog
+    progress: FillCallback = lambda _done, _wanted: None
 
 
 @dataclass(frozen=True, slots=True)

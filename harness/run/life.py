@@ -266,6 +266,7 @@ class Life:
                     check_devices=lambda: self._claim.check(used),
                     program=context.program,
                     kernel_log=context.host.kernel_log,
+                    progress=lambda done, wanted: context.progress.tick(lambda: done / wanted),
                 )
             )
         except BaseException:

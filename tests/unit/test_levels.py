@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,10 @@ def test_conventional_of_equal_size_is_used_whole(host: Host, tmp_path: Path) ->
     assert host.mounts[0][0] == "/dev/nvme0n1"
 
 
+@pytest.mark.parametrize("fills", [0, 1])
 @pytest.mark.parametrize("kind", [ConventionalExt4, ConventionalXfs])
-@pytest.mark.parametrize(("options", "fills"), [({"precondition": "on"}, 1), ({}, 0)])
 def test_a_preconditioned_file_system_was_full_once(
     kind: type[FileSystemLevel],
-    options: dict[str, str],
     fills: int,
     host: Host,
     tmp_path: Path,
@@ -62,7 +62,8 @@ def test_a_preconditioned_file_system_was_full_once(
 ) -> None:
     written = []
 
-    def write(file: Path, size: int, *_: Any) -> int:
+    def write(file: Path, size: int, _: int, progress: Callable[[int], None]) -> int:
+        progress(size // 2)
         written.append((file, size, [mount[1] for mount in host.mounts]))
         file.write_bytes(b"")
         return size
@@ -70,9 +71,15 @@ def test_a_preconditioned_file_system_was_full_once(
     space = os.statvfs_result((4096, 4096, 1000, 900, 800, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: space)
     monkeypatch.setattr(coldfill, "write", write)
-    up = kind(Kernel(host.root)).up(context(host, tmp_path, **options))
+    shares: list[float] = []
+    options = {"precondition": "on"} if fills else {}
+    given = replace(
+        context(host, tmp_path, **options), progress=lambda done, of: shares.append(done / of)
+    )
+    up = kind(Kernel(host.root)).up(given)
     assert up.db is not None
     target = up.db.parent
+    assert shares == [0.5] * fills
     assert written == [(target / "precondition", 800 * 4096, [str(target)])] * fills
     assert sorted(path.name for path in target.iterdir()) == ["cold", "db"]
     assert host.programs().count("sync") == 1 + fills
