@@ -140,7 +140,7 @@ class RunningTenant:
         """Return its ledger; null before the cold fill, or if others share its devices."""
         if not self.alone or len(self.snapshots) < 2:  # noqa: PLR2004 - up and cold
             return None
-        return ledger.of_phases(self.spec.level, self.snapshots, self.facts)
+        return ledger.build(self.spec.level, self.snapshots, self.facts)
 
     def judged(self, ledger: Ledger | None) -> JudgedTenant:
         """Return the tenant as the rules judge it."""

@@ -89,7 +89,7 @@ def numbers(
     if stored is None:
         return None
     alone = has_devices_alone(tenant, tenants_of(spec))
-    again = ledger.of_phases(tenant.level, stored.snapshots, stored.facts) if alone else None
+    again = ledger.build(tenant.level, stored.snapshots, stored.facts) if alone else None
     metrics, damage = run_metrics.of_tenant(tenant.name, stored.facts, again, alone=alone), ""
     if not spec.tenants:
         assert again is not None  # noqa: S101 - a plain run has its devices alone
