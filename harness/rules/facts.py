@@ -132,11 +132,11 @@ class RunFacts:
     """
 
     spec: RunSpec
-    uses_zoned: bool
-    phases: tuple[PhaseFacts, ...]
     kernel_log: str | None
-    utilisation: Utilisation | None
     clock_jump: float
+    uses_zoned: bool = False
+    phases: tuple[PhaseFacts, ...] = ()
+    utilisation: Utilisation | None = None
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False

@@ -15,7 +15,6 @@ from harness.machine import code
 from harness.machine.manifest import manifest, packages
 from harness.observe import kernel_names, sampler
 from harness.rules import RULES
-from harness.rules.facts import RunFacts
 from harness.run import judging, programs, run_metrics, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
@@ -130,7 +129,8 @@ class ResultBuilder:
         metrics["run.harness_memory_peak"] = Metric(_memory_peak(), "B")
         issues: tuple[Issue, ...] = ()
         if status is not Status.SKIPPED:
-            issues = self._judge(log, tenants, ledgers)
+            judged = [tenant.judged(own) for tenant, own in zip(tenants, ledgers, strict=True)]
+            issues = judging.issues(self._spec, log or "", observed, judged)
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
         if self._manifest is None:
@@ -200,26 +200,6 @@ class ResultBuilder:
                 tenant.max_utilisation,
             )
         return metrics
-
-    def _judge(
-        self,
-        log: str | None,
-        tenants: Sequence[RunningTenant],
-        ledgers: Sequence[Ledger | None],
-    ) -> tuple[Issue, ...]:
-        run = RunFacts(
-            spec=self._spec,
-            uses_zoned=False,
-            phases=(),
-            kernel_log=log,
-            utilisation=None,
-            clock_jump=self._clock_jump,
-            untraced=self.untraced,
-            caveats=self.findings,
-            tenants=self.together if self._spec.tenants else None,
-        )
-        judged = [tenant.judged(own) for tenant, own in zip(tenants, ledgers, strict=True)]
-        return judging.issues(run, judged)
 
     def _observed(
         self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[RunningTenant]
