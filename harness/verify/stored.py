@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import ConfigError, ToolFailed
@@ -22,9 +22,10 @@ from harness.run.tenant import phases_of, prefixed
 from harness.store import packed
 from harness.store.codec import decode
 from harness.store.files import load_record, parse_json, read_json, to_record
-from harness.store.ledger import Snapshot
+from harness.store.ledger import Ledger, Snapshot
 from harness.store.media import NAME as MEDIA
 from harness.store.media import MediaRecord
+from harness.store.result import Metric
 from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
@@ -39,6 +40,7 @@ class StoredTenant:
     ``filled`` is the barrier after the last fill phase. ``metadata_zones`` as in ``Level``.
     """
 
+    spec: TenantSpec
     snapshots: tuple[BarrierSnapshot, ...]
     facts: tuple[PhaseFacts, ...]
     filled: BarrierSnapshot
@@ -50,6 +52,55 @@ class StoredTenant:
         return None if free is None else min(free / capacity, 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class RecomputedTenant:
+    """A tenant and all that its raw files give; a plain run has one without a name.
+
+    ``phases`` are its planned ones. ``alone``: no other tenant uses its file system. ``stored`` is
+    null before its cold data was written, and ``ledger`` also on shared devices. ``damage`` names a
+    damaged timeline, which leaves the costs of zones unknown; '' for none.
+    """
+
+    spec: TenantSpec
+    phases: tuple[PhaseSpec, ...]
+    alone: bool
+    stored: StoredTenant | None = None
+    ledger: Ledger | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    damage: str = ""
+
+    @property
+    def device(self) -> str:
+        """The kernel name of its namespace."""
+        return Path(self.spec.device.path).name
+
+    @property
+    def phase(self) -> str:
+        """The name of its measured phase."""
+        return next(one.name for one in self.phases if one.role is PhaseRole.MEASURED)
+
+    @property
+    def uses_zoned(self) -> bool:
+        """Whether its level uses zones, as every unknown level might."""
+        level = LEVELS.get(self.spec.level)
+        return level is None or level.uses_zoned
+
+    @property
+    def facts(self) -> tuple[PhaseFacts, ...]:
+        """The facts of its phases that have a barrier after them."""
+        return self.stored.facts if self.stored else ()
+
+    @property
+    def measured(self) -> PhaseFacts | None:
+        """Its measured phase; null without a barrier after it."""
+        return next((one for one in self.facts if one.measured), None)
+
+
+def metadata_zones(level: str) -> int:
+    """Return the number of metadata zones of a level; 0 if this zonelab does not have it."""
+    return LEVELS[level].metadata_zones if level in LEVELS else 0
+
+
 def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> StoredTenant | None:
     """Read a tenant; null if the run ended before its cold data was written.
 
@@ -59,8 +110,7 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
     own = phases_of(tenant, begun)
     if not own and not (raw / f"{prefixed(tenant.name, 'cold')}.counters.json").is_file():
         return None
-    level = LEVELS.get(tenant.level)
-    skip = level.metadata_zones if level else 0
+    skip = metadata_zones(tenant.level)
     snapshots = [read_barrier(raw, prefixed(tenant.name, name))[0] for name in ("up", "cold")]
     filled = snapshots[-1]
     facts: list[PhaseFacts] = []
@@ -81,7 +131,7 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
     played = read_media(raw.parent)
     if played is not None:
         snapshots = with_media(snapshots, [one.spec.name for one in facts], played)
-    return StoredTenant(tuple(snapshots), tuple(facts), filled, skip)
+    return StoredTenant(tenant, tuple(snapshots), tuple(facts), filled, skip)
 
 
 def read_media(folder: Path) -> MediaRecord | None:

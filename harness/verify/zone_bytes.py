@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
-from harness.store.spec import Device, Extent
+from harness.store.spec import Extent, TenantSpec
 from harness.verify.sampled import DISKSTATS, SeriesTable, read
 from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
@@ -46,12 +46,13 @@ class TenantZones:
     capacity: int
 
 
-def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | None:
-    """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
+def place(tenant: TenantSpec) -> TenantZones | None:
+    """Return the zones of a tenant; null without zones."""
+    device = tenant.device
     if device.zone_capacity is None:
         return None
-    own = extent or Extent(0, device.zones or 0)
-    file = f"series/{prefixed(tenant, 'zones')}.csv"
+    own = tenant.zones or Extent(0, device.zones or 0)
+    file = f"series/{prefixed(tenant.name, 'zones')}.csv"
     return TenantZones(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
 
 
