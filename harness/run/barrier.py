@@ -117,7 +117,7 @@ def _counters(
     settled: bool,
     cold: int,
 ) -> Snapshot:
-    trace = running.tracer.snapshot() if running.tracer and settled else None
+    trace = running.trace() if running.trace and settled else None
     witness, note = None, ""
     try:
         witness = context.host.witness(running.names)

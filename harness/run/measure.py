@@ -194,8 +194,8 @@ class Measurement:
         self._record.seconds_left()
         self._record.drain_kernel_log()
         self._sampler.tick()
-        if tracer := self._tenants[0].running.tracer:  # tenants share one source
-            tracer.tick()
+        if self._tracer is not None:
+            self._tracer.tick()
         self._context.progress.tick(share)
 
 

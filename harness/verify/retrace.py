@@ -6,7 +6,7 @@ The trace buffer, which replaces a missing bpftrace, leaves only counts. These c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -119,9 +119,8 @@ def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
 def _taken(answers: Answers, histories: Mapping[str, History]) -> TraceTotals:
     """Add the transitions of new answers to the histories of the namespaces."""
     totals = answers.totals()
-    for name, history in histories.items():
-        own = tuple(item for item in totals.transitions if item.device == name)
-        history.extend(replace(totals, transitions=own), began=0.0)
+    for history in histories.values():
+        history.extend(totals, began=0.0)
     return totals
 
 

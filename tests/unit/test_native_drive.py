@@ -207,7 +207,7 @@ def test_the_timeline_has_what_each_zone_held(tmp_path: Path) -> None:
         "5000000000 0 first-write 1000 0",
     )
     fill(device, (1, 5), (0, 0), (0, 0), (0, 0))
-    trace = tracer.of("small").snapshot()
+    trace = tracer.of("small")()
     assert trace.problems == ()
     assert trace.pad == {"unknown": CAPACITY - 12288}
     assert trace.finishes == 1

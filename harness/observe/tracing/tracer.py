@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -67,7 +68,7 @@ def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
 
 
 class Tracer:
-    """The tracing of a run; ``of`` returns the view of one tenant.
+    """The tracing of a run.
 
     In a plain run it goes from before its level comes up until after it went down. Its files have
     no prefix.
@@ -103,10 +104,12 @@ class Tracer:
         self.transitions: list[Transition] = []
         self.trouble: tuple[str, ...] = ()
 
-    def of(self, device: str | None) -> TracedTenant:
-        """Return the tracing of one zoned namespace; None is a tenant without one."""
-        history = self._histories.get(device or "") or History("", ())
-        return TracedTenant(self, history)
+    def of(self, device: str | None) -> Callable[[], Trace]:
+        """Return a tenant's view: what counts all commands, and finishes of its own namespace.
+
+        ``device`` is this namespace; None is a tenant without a zoned one.
+        """
+        return partial(self.snapshot, self._histories.get(device or "") or History("", ()))
 
     def tick(self) -> None:
         """Do periodic work; called about once a second."""
@@ -117,7 +120,9 @@ class Tracer:
         try:
             if not self.trouble:
                 self._last = self._source.snapshot()
-                self._take(self._last)
+                self.transitions += self._last.transitions
+                for own in self._histories.values():
+                    own.extend(self._last, self._began)
                 self.trouble = self._last.problems
         except (ZonelabError, OSError) as error:
             self.trouble = (str(error),)
@@ -138,31 +143,9 @@ class Tracer:
         for name, history in self._histories.items():
             write(self._file(TABLE, name), history.table(self._last))
 
-    def _take(self, totals: TraceTotals) -> None:
-        self.transitions += totals.transitions
-        for name, history in self._histories.items():
-            own = tuple(item for item in totals.transitions if item.device == name)
-            history.extend(replace(totals, transitions=own), self._began)
-
     def _file(self, path: str, device: str) -> str:
         folder, _, name = path.rpartition("/")
         return path if self._plain else f"{folder}/{device}.{name}"
-
-
-@dataclass(frozen=True, slots=True)
-class TracedTenant:
-    """One tenant's view: commands of all devices, and finishes of its own namespace."""
-
-    tracer: Tracer
-    history: History
-
-    def tick(self) -> None:
-        """Do periodic work."""
-        self.tracer.tick()
-
-    def snapshot(self) -> Trace:
-        """Return the counts so far."""
-        return self.tracer.snapshot(self.history)
 
 
 def merged(timelines: Sequence[str]) -> str:
