@@ -15,7 +15,7 @@ from harness.machine import code
 from harness.machine.manifest import manifest, packages
 from harness.observe import kernel_names, sampler
 from harness.rules import RULES
-from harness.run import judging, programs, run_metrics, zone_use
+from harness.run import judging, programs, run_metrics, zone_costs, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.recording import Recording, with_media
@@ -178,9 +178,9 @@ class ResultBuilder:
     ) -> dict[str, Metric]:
         costs: dict[str, Metric] = {}
         if ledger is not None:
-            costs = run_metrics.of_zone_costs(
+            costs = zone_costs.of_folder(
                 writer.path,
-                self._spec,
+                self._spec.device,
                 ledger,
                 metadata_zones=tenant.level.metadata_zones,
                 snapshots=tenant.snapshots,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.rules import bandwidth
 from harness.rules.facts import PhaseFacts
-from harness.run import phase_metrics, zone_costs
-from harness.run.ledger import BarrierSnapshot
+from harness.run import phase_metrics
 from harness.run.tenant import prefixed
 from harness.store.ledger import COLD, RUN, Ledger, LedgerEntry
 from harness.store.result import Metric, Utilisation
@@ -63,21 +61,6 @@ def of_plain_run(
     } | {
         f"{one.spec.name}.bandwidth_share": Metric(bandwidth.share(spec, one), "1") for one in facts
     }
-
-
-def of_zone_costs(
-    folder: Path,
-    spec: RunSpec,
-    ledger: Ledger,
-    *,
-    metadata_zones: int,
-    snapshots: Sequence[BarrierSnapshot],
-    facts: Sequence[PhaseFacts],
-) -> dict[str, Metric]:
-    """Return the zone costs of a run without tenants; ``metadata_zones`` as in ``Level``."""
-    own = snapshots[-1].usage.own  # a level with its own counters reports its metadata zones
-    metadata = own.metadata_zones if own else metadata_zones
-    return zone_costs.of_folder(folder, spec.device, metadata, ledger, facts)
 
 
 def of_ledger(ledger: Ledger) -> dict[str, Metric]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import ZonelabError
 from harness.levels import LEVELS
 from harness.observe.tracing.tracer import TIMELINE
-from harness.run import imported, ledger, phase, replayed, run_metrics
+from harness.run import imported, ledger, phase, replayed, run_metrics, zone_costs
 from harness.run.judging import JudgedTenant
 from harness.run.tenant import has_devices_alone, phases_of, prefixed, tenants_of
 from harness.store import packed, rundir
@@ -95,9 +95,9 @@ def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> 
         assert again is not None  # noqa: S101 - a plain run has its devices alone
         metrics |= run_metrics.of_plain_run(spec, stored.facts, result.utilisation)
         try:
-            metrics |= run_metrics.of_zone_costs(
+            metrics |= zone_costs.of_folder(
                 folder,
-                spec,
+                spec.device,
                 again,
                 metadata_zones=stored.metadata_zones,
                 snapshots=stored.snapshots,
