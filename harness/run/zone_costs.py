@@ -16,14 +16,13 @@ from pathlib import Path
 
 from harness import zn540
 from harness.errors import ToolFailed
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.observe.tracing.tracer import TIMELINE
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
 from harness.store import packed
-from harness.store.ledger import Ledger
-from harness.store.result import Metric
+from harness.store.ledger import RUN, Ledger
+from harness.store.result import Metric, catalogued
 from harness.store.spec import Device
 
 NAMES = (
@@ -219,7 +218,7 @@ def metrics(
             "modelled_reset_seconds": costs.modelled_reset,
             "modelled_cost_share": ratio(modelled, total((modelled, writing))),
         }
-    return {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    return catalogued(values, RUN)
 
 
 def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:
