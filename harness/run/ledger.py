@@ -12,6 +12,7 @@ from itertools import pairwise
 from harness.levels.level import LevelUsage
 from harness.nulls import difference, total
 from harness.observe.tracing.zone_history import Traced, traced
+from harness.observe.zone_reports import ZoneCounts
 from harness.rules.facts import PhaseFacts
 from harness.run import closures, modelled_media
 from harness.store.ledger import (
@@ -41,12 +42,14 @@ _NOTHING = OwnCounts({}, {}, {}, finishes=0, resets=0, space={}, metadata_zones=
 class BarrierSnapshot:
     """Counters at a barrier. ``allocated`` is A by zone in bytes; null if no zones are used.
 
-    ``modelled`` are the counts of the conventional device's model; null without one.
+    ``zones`` is null then too. ``modelled`` are the counts of the conventional device's model; null
+    without one.
     """
 
     counters: Snapshot
     usage: LevelUsage
     allocated: tuple[int, ...] | None
+    zones: ZoneCounts | None = None
     modelled: ModelledMedia | None = None
 
 

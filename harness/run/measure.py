@@ -107,7 +107,7 @@ class Measurement:
         up, program = running.up, running.up.program
         tenant.direct_io = running.level.direct_io(up)
         fresh = barrier.take(self._context, running, tenant.name("up"), 0)
-        tenant.snapshots.append(fresh.snapshot)
+        tenant.snapshots.append(fresh)
         if fresh.usage.free_bytes is not None:
             tenant.max_utilisation = min(fresh.usage.free_bytes / running.device.capacity, 1.0)
         if tenant.spec.name:
@@ -154,8 +154,8 @@ class Measurement:
             if not tenant.spec.name:
                 seconds = self._context.host.monotonic() - begin
                 tenant.manifest["cold_seconds"] = round(seconds, 3)
-        tenant.barrier = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
-        tenant.snapshots.append(tenant.barrier.snapshot)
+        filled = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
+        tenant.snapshots.append(filled)
 
     def _phase(self, tenant: RunningTenant, spec: PhaseSpec) -> None:
         self._context.progress.phase(spec.name)
