@@ -1,4 +1,4 @@
-"""Trace one run: start a source, combine its counts with the zone report, store the result."""
+"""Trace one run: combine the counts of a source with the zone report, store the result."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.cleanup import cleaned
-from harness.errors import HostError, ZonelabError
+from harness.errors import ZonelabError
 from harness.observe.sysfs import Sysfs
-from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_program import WatchedDevice
-from harness.observe.tracing.bpf_source import BpfSource
-from harness.observe.tracing.tracefs_source import TracefsSource
 from harness.observe.tracing.zone_history import History, TraceTotals, Transition, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.quantities import SECTOR
 from harness.store.ledger import Trace
 from harness.store.spec import Device
-from harness.tools import bpftrace, proc
 
 # Stored files of a run: zones when tracing began, zone transitions, bytes and commands per zone.
 SEED, TIMELINE, TABLE = "raw/traced.zones.csv", "series/zone_commands.csv", "raw/zones_traced.csv"
@@ -154,29 +150,3 @@ def merged(timelines: Sequence[str]) -> str:
     rows = [row for timeline in timelines for row in timeline.splitlines()[1:]]
     rows.sort(key=lambda row: float(row.partition(",")[0]))
     return "".join(f"{row}\n" for row in [header, *rows])
-
-
-def start_bpf(
-    devices: Sequence[WatchedDevice], keys: int, *, folder: Path, tracing: Path, proc_root: Path
-) -> BpfSource:
-    """Start bpftrace without waiting for its probes. tracefs is mounted at ``tracing``.
-
-    Raises:
-        HostError: bpftrace is not installed, or the kernel has no tracing.
-        ToolFailed: tracefs cannot be mounted.
-    """
-    tracefs_buffer.require(tracing)
-    program = proc.which(bpftrace.PROGRAM)
-    if program is None:
-        raise HostError(
-            "bpftrace is not installed",
-            hint=f"apt-get install {bpftrace.PACKAGE}",
-            code="program-missing",
-        )
-    return BpfSource(program, devices, keys, folder=folder, proc_root=proc_root)
-
-
-def start_tracefs(devices: Sequence[WatchedDevice], tracing: Path) -> TracefsSource:
-    """Count with the kernel's trace buffer; HostError also if a device is not NVMe."""
-    tracefs_buffer.require(tracing)
-    return TracefsSource(devices, tracing)
