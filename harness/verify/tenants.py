@@ -14,6 +14,7 @@ from harness.observe.tracing.zone_history import Transition
 from harness.observe.zone_reports import ACTIVE
 from harness.rules.facts import PhaseFacts
 from harness.run import zone_use
+from harness.run.together import TENANTS as WINDOW
 from harness.store import packed
 from harness.store.differences import differences as compared
 from harness.store.files import read_json
@@ -24,7 +25,6 @@ from harness.verify.retrace import TracedDevice
 from harness.verify.sampled import read
 from harness.verify.stored import RecomputedTenant, StoredTenant, metadata_zones
 
-WINDOW = "raw/tenants.json"
 # Times in files have microseconds.
 _ROUNDING = 3e-6
 _SECONDS = 1e-3  # error of a sum of many such times
