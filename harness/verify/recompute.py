@@ -31,7 +31,7 @@ from harness.verify import (
     tenants,
     zone_bytes,
 )
-from harness.verify.retrace import TracedBarrier, TracedDevice
+from harness.verify.retrace import TracedDevice
 from harness.verify.separate import check
 from harness.verify.stored import RecomputedTenant, StoredTenant, read_tenant
 
@@ -51,15 +51,11 @@ def of_run(folder: Path) -> list[str]:
 
     A damaged file ends the checks that read it. Without the counters of a tenant no check is left.
     """
-    return [*dict.fromkeys(_of_run(folder))]
-
-
-def _of_run(folder: Path) -> Iterator[str]:
     try:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
-        return
-    yield from check(_differences(folder, spec, result), "raw/")
+        return []
+    return [*dict.fromkeys(check(_differences(folder, spec, result), "raw/"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +182,18 @@ def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
 
 def _traces(run: RecomputedRun) -> Iterator[str]:
     if run.spec.tenants:
-        barriers = [
-            TracedBarrier(snapshot.counters, one.device if one.uses_zoned else "")
+        traces = [
+            (snapshot.counters.trace, one.device if one.uses_zoned else "")
             for one in run.tenants
             for snapshot in (one.stored.snapshots if one.stored else ())
         ]
-        yield from retrace.differences(run.folder, barriers, tenants.traced_devices(run.tenants))
+        yield from retrace.differences(run.folder, traces, tenants.traced_devices(run.tenants))
         return
     for plain in run.stored:
-        counters = [snapshot.counters for snapshot in plain.snapshots]
-        zoned = counters[-1].zoned
-        barriers = [TracedBarrier(one, zoned) for one in counters]
+        zoned = plain.snapshots[-1].counters.zoned
+        traces = [(snapshot.counters.trace, zoned) for snapshot in plain.snapshots]
         device = TracedDevice(zoned, plain.metadata_zones)
-        yield from retrace.differences(run.folder, barriers, [device])
+        yield from retrace.differences(run.folder, traces, [device])
 
 
 def _utilisation(run: RecomputedRun) -> Iterator[str]:
@@ -253,4 +248,4 @@ def _series(run: RecomputedRun) -> Iterator[str]:
     for tenant in run.stored:
         place = zone_bytes.place(tenant.spec)
         if place is not None and tenant.spec.stack == tenant.spec.name:
-            yield from zone_bytes.differences(run.folder, place, tenant)
+            yield from check(zone_bytes.differences(run.folder, place, tenant), place.file)

@@ -17,7 +17,7 @@ from harness.observe.tracing.bpf_answers import Answers, grouped
 from harness.observe.tracing.bpf_source import OUTPUT
 from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.store import packed
-from harness.store.ledger import Snapshot, Trace
+from harness.store.ledger import Trace
 from harness.tools import bpftrace
 from harness.verify import derived
 
@@ -39,23 +39,17 @@ class TracedDevice:
         return f"{folder}/{self.prefix}{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class TracedBarrier:
-    """A barrier, and the zoned namespace whose finishes its trace counts; '' is none."""
-
-    counters: Snapshot
-    zoned: str
-
-
 def differences(
-    folder: Path, barriers: Sequence[TracedBarrier], zoned: Sequence[TracedDevice]
+    folder: Path, traces: Sequence[tuple[Trace | None, str]], zoned: Sequence[TracedDevice]
 ) -> Iterator[str]:
     """Return one line per number that differs from the answers.
+
+    ``traces`` are those of all barriers, each with the zoned namespace whose finishes it counts; ''
+    is none.
 
     Raises:
         ToolFailed: an answer is damaged.
     """
-    traces = [(one.counters.trace, one.zoned) for one in barriers]
     kept = sorted(
         [(trace, name) for trace, name in traces if trace is not None and trace.answers],
         key=lambda item: item[0].answers,

@@ -15,7 +15,6 @@ from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
 from harness.store.spec import Extent, TenantSpec
 from harness.verify.sampled import DISKSTATS, SeriesTable, read
-from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
@@ -58,10 +57,6 @@ def place(tenant: TenantSpec) -> TenantZones | None:
 
 def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
-    yield from check(_differences(folder, place, stored), place.file)
-
-
-def _differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     name = stored.snapshots[0].counters.zoned
     zones, disks = read(folder, place.file), read(folder, DISKSTATS)
     if not name or zones is None or disks is None:
