@@ -22,7 +22,8 @@ from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.load_program import BareCounts, Parsed
-from tests.fixtures.barriers import OTHER, ZONED, counters, phase_facts
+from tests.fixtures.barriers import OTHER, ZONED, counters
+from tests.fixtures.run_facts import phase_facts
 
 EXACT, BROKEN, UNKNOWN = ClosureState.EXACT, ClosureState.BROKEN, ClosureState.UNKNOWN
 

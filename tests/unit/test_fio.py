@@ -38,7 +38,7 @@ from harness.workloads.fio import FioProgram
 from harness.workloads.fio_phases import FioSizes
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
-from tests.fixtures.barriers import counters, phase_facts
+from tests.fixtures.barriers import counters
 from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
     FIXTURES,
@@ -48,6 +48,7 @@ from tests.fixtures.fio_plans import (
     planned,
     printed,
 )
+from tests.fixtures.run_facts import phase_facts
 
 WHOLE = ("depth", "group", "killed", "plain", "randread", "randwrite", "two")
 

@@ -49,7 +49,7 @@ from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.verify import recompute
 from harness.workloads.load_program import Parsed
-from tests.fixtures.barriers import counters, phase_facts
+from tests.fixtures.barriers import counters
 from tests.fixtures.example import unpacked
 from tests.fixtures.ledgers import (
     F2FS,
@@ -60,6 +60,7 @@ from tests.fixtures.ledgers import (
     mounts,
     recorded,
 )
+from tests.fixtures.run_facts import phase_facts
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,8 @@ from harness.store.ledger import (
 from harness.store.media import ModelledMedia
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.workloads.load_program import BareCounts, Parsed
-from tests.fixtures.barriers import OTHER, ZONED, counters, phase_facts
+from tests.fixtures.barriers import OTHER, ZONED, counters
+from tests.fixtures.run_facts import phase_facts
 
 
 def usage(own: OwnCounts | None = None, gc: int | None = None) -> LevelUsage:

@@ -15,7 +15,7 @@ from harness.rules import tracing
 from harness.rules.facts import RunFacts
 from harness.store.result import Severity
 from harness.store.spec import PhaseRole, Reason, TracingMode
-from tests.fixtures.barriers import phase_facts
+from tests.fixtures.run_facts import phase_facts
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
 
