@@ -15,7 +15,7 @@ from harness.plan import endurance, load, media, show
 from harness.plan.cells import cells_of
 from harness.plan.devices import zone_sizes
 from harness.plan.expand import expand, part_of
-from harness.plan.hosts import require_alike
+from harness.plan.host_changes import require_alike
 from harness.plan.reference import with_zones_of
 from harness.plan.requirements import check_programs
 from harness.plan.save import campaign_name, check_campaign, join, save

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.rules.facts import PhaseFacts
 from harness.run import closures
-from harness.run.closures import PhaseOutput
 from harness.store.ledger import (
     ClosureState,
     Commands,
@@ -23,13 +23,14 @@ from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.load_program import BareCounts, Parsed
 from tests.fixtures.barriers import OTHER, ZONED, counters
+from tests.fixtures.run_facts import phase_facts
 
 EXACT, BROKEN, UNKNOWN = ClosureState.EXACT, ClosureState.BROKEN, ClosureState.UNKNOWN
 
 
 def output(
     *, operations: int | None = 2, wal: int | None = 1000, tables: bool = True, **flags: Any
-) -> PhaseOutput:
+) -> PhaseFacts:
     """Return a phase of 416 B an operation, by default with keys of 16 B."""
     spec = PhaseSpec("p", "overwrite", PhaseRole.MEASURED, flags, operations, 416, False, 60)
     summary = None
@@ -38,7 +39,7 @@ def output(
     tickers = {} if wal is None else {"rocksdb.wal.bytes": wal, "rocksdb.write.wal": 2}
     parsed = Parsed(summary, 1, statistics=Statistics(tickers, {}), user_bytes=832)
     log = Log(TableBytes(300, 500), dict.fromkeys(CAUSES, 0), ()) if tables else None
-    return PhaseOutput(spec, parsed, log)
+    return phase_facts(spec, parsed, log)
 
 
 # --- above the level ------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ def output(
         (output(operations=1, threads=2), 848, 848),
     ],
 )
-def test_the_bytes_of_batches_in_the_wal(phase: PhaseOutput, low: int, high: int) -> None:
+def test_the_bytes_of_batches_in_the_wal(phase: PhaseFacts, low: int, high: int) -> None:
     found = closures.user_to_wal(phase)
     assert (found.low, found.high, found.above, found.below) == (low, high, 832, 1000)
 
@@ -68,10 +69,10 @@ def test_the_bytes_of_batches_in_the_wal(phase: PhaseOutput, low: int, high: int
         output(operations=None),
         output(value_size_distribution_type="normal"),
         output(user_timestamp_size=8),
-        PhaseOutput(output().spec, None, None),
+        phase_facts(output().spec, None, None),
     ],
 )
-def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseOutput) -> None:
+def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseFacts) -> None:
     assert closures.user_to_wal(phase).state is UNKNOWN
 
 
@@ -108,7 +109,7 @@ PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
     ],
 )
 def test_rocksdb_to_level(
-    phase: PhaseOutput, changes: dict[str, int | None], states: list[ClosureState]
+    phase: PhaseFacts, changes: dict[str, int | None], states: list[ClosureState]
 ) -> None:
     payload = {name: count for name, count in (PAYLOAD | changes).items() if count is not None}
     found = closures.rocksdb_to_level(phase, "zlfs", payload)

@@ -21,7 +21,6 @@ from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
 from harness.plan.workload_models import BareWorkload
 from harness.run import ledger
-from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
 from harness.store.spec import (
@@ -49,6 +48,7 @@ from tests.fixtures.fio_plans import (
     planned,
     printed,
 )
+from tests.fixtures.run_facts import phase_facts
 
 WHOLE = ("depth", "group", "killed", "plain", "randread", "randwrite", "two")
 
@@ -641,11 +641,11 @@ def traced(*, resets: int) -> Trace:
 def closures_of_reset(after: Snapshot, held: tuple[int, ...]) -> dict[str, ClosureState]:
     """Return the closures of the captured reset of four zones, which held these bytes before."""
     spec = planned(made({}))["s-4k-qd1-z1-reset"]
-    output = PhaseOutput(spec, FioProgram().parse(spec, printed("zbd-reset"), ""), None)
+    phase = phase_facts(spec, FioProgram().parse(spec, printed("zbd-reset"), ""), None)
     up = BarrierSnapshot(counted(), NOTHING, (9, 0, 0, 0, 0))
     cold = BarrierSnapshot(counted(), NOTHING, (9, *held))
     end = BarrierSnapshot(after, NOTHING, (9, 0, 0, 0, 0))
-    entry = ledger.build("raw-device", up, cold, [(output, end)]).entry(spec.name)
+    entry = ledger.build("raw-device", [up, cold, end], [phase]).entry(spec.name)
     assert entry is not None
     return {one.upper: one.state for one in entry.closures}
 
