@@ -171,7 +171,7 @@ def conclude(
     facts = _facts(running, spec, exited, before=before, after=after, cpu=execution.cpu)
     process = encode(exited) | encode(execution.cpu) | {"requests": _requests(facts)}
     writer.write(f"raw/{spec.name}.process.json", process)
-    phase_files.write_series(writer, spec, prepared.report, execution.offset)
+    phase_files.write_series(writer, spec, prepared.report.path, execution.offset)
     phase_files.write_tree(writer, spec, facts.lsm, execution.shift)
     phase_files.keep_options(running, f"raw/{spec.name}.OPTIONS.xz")
     histogram = phase_files.write_histograms(writer, spec, facts)

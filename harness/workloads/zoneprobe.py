@@ -17,8 +17,15 @@ from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
 from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
-from harness.workloads import load_program, zoneprobe_contradictions
-from harness.workloads.load_program import EndedPhase, FileReport, NativeProgram, Parsed, Rows
+from harness.workloads import zoneprobe_contradictions
+from harness.workloads.load_program import (
+    EndedPhase,
+    NativeProgram,
+    Parsed,
+    ProgramReport,
+    Rows,
+    text,
+)
 from harness.workloads.planning import (
     BarePhase,
     BareWork,
@@ -100,35 +107,28 @@ class ProbeSizes:
     formulas: Mapping[str, str]
 
 
-class ZoneprobeReport(FileReport):
-    """zoneprobe's report: a line for each command, in a file on the host's own disk."""
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """The flags that turn the report on."""
-        return {"report_file": str(self.csv)}
-
-    @property
-    def columns(self) -> str:
-        """The header of the series after its time."""
-        return zoneprobe.SERIES
-
-    def rows(self, csv: str) -> Rows:
-        """Return a row for each cycle; ToolFailed if it is not a report."""
-        return zoneprobe.cycles(csv)
-
-
 class Zoneprobe(NativeProgram):
     """Our own program that times writes, resets and finishes of zones."""
 
     name: ClassVar[str] = zoneprobe.PROGRAM
-    report_type: ClassVar[type[FileReport]] = ZoneprobeReport
     field: ClassVar[str] = "zones"
     work: ClassVar[Any] = ZoneProbe
     reserved: ClassVar[frozenset[str]] = frozenset({"device", "seed", "report_file", "ledger_file"})
     uses_database: ClassVar[bool] = False
     file_schema: ClassVar[str] = "probe-workload"
     factors: ClassVar[tuple[str, ...]] = ("repeats", "first_writes", "write_size", "fill_size")
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
+        """Return a file on the host's own disk, with a line for each command."""
+        return ProgramReport(csv, {"report_file": str(csv)})
+
+    def rows(self, report: Path) -> Rows:
+        """Return a row for each cycle; ToolFailed if it is not a report."""
+        return zoneprobe.cycles(text(report))
+
+    def columns(self, report: Path) -> str:  # noqa: ARG002
+        """Return the header of the series after its time."""
+        return zoneprobe.SERIES
 
     def operations_in(self, line: str) -> int:
         """Return the cycles of a line of the report."""
@@ -146,7 +146,7 @@ class Zoneprobe(NativeProgram):
         *,
         first: bool,  # noqa: ARG002
         program: Path,
-        report: load_program.ProgramReport,
+        report: ProgramReport,
         key_seed: int = 0,  # noqa: ARG002
     ) -> list[str]:
         """Return the argument list.

@@ -24,7 +24,7 @@ from harness.plan.reference import RIG, with_zones_of
 from harness.plan.workload_models import BareWorkload
 from harness.store.spec import Bytes, DeviceKind
 from harness.tools import zoneprobe as tool
-from harness.workloads.zoneprobe import ProbeSizes, ZoneProbe, Zoneprobe, ZoneprobeReport, quantile
+from harness.workloads.zoneprobe import ProbeSizes, ZoneProbe, Zoneprobe, quantile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zoneprobe"
 STDOUT = (FIXTURES / "probe.stdout").read_text()
@@ -373,7 +373,7 @@ def up(tmp_path: Path, **changes: Any) -> LevelUp:
 def arguments(up: LevelUp, **flags: Any) -> list[str]:
     spec = bare.work(Zoneprobe(), made(), RIG.device, 9).phases[0]
     spec = replace(spec, flags={**spec.flags, **flags})
-    report = ZoneprobeReport(Path("/x/report.csv"))
+    report = Zoneprobe().report(up, Path("/x/report.csv"), Path("/x/stderr"))
     return Zoneprobe().argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
 
 
