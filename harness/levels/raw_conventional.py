@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
-    DirectIo,
     Level,
     LevelContext,
     LevelKind,
@@ -20,6 +19,7 @@ from harness.observe.signatures import Probe
 from harness.store.files import descriptor
 from harness.store.spec import Device, Reason
 from harness.tools import discard, raw_label
+from harness.tools.direct_io import DirectIo
 
 # Enough for the label and a small region to measure.
 _LEAST_BYTES = 4 << 20

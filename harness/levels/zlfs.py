@@ -13,7 +13,6 @@ from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
-    DirectIo,
     FillCallback,
     Level,
     LevelContext,
@@ -30,6 +29,7 @@ from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
+from harness.tools.direct_io import DirectIo
 
 # harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
 # one each for WALs, other small files and garbage collection, and one for data.
