@@ -13,14 +13,13 @@ from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
 from harness.workloads import kvmix_contradictions
-from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
+from harness.workloads.db_bench import STATISTICS, WRITE_AMPLIFICATION, missing
 from harness.workloads.load_program import (
     EndedPhase,
     NativeProgram,
     Parsed,
     ProgramReport,
     Rows,
-    missing,
     text,
 )
 from harness.workloads.planning import (
@@ -182,14 +181,12 @@ class Kvmix(NativeProgram):
         summary = kvmix.parse(stdout)
         if summary is None:
             return Parsed(None, 0)
-        if phase.flags.get(STATISTICS):
-            lost = missing(summary.statistics, TICKERS, (TABLE_OPEN,))
-            if lost:
-                raise ToolFailed(
-                    f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
-                    hint="see the raw output of the phase",
-                    code="output-malformed",
-                )
+        if phase.flags.get(STATISTICS) and (lost := missing(summary.statistics)):
+            raise ToolFailed(
+                f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
+                hint="see the raw output of the phase",
+                code="output-malformed",
+            )
         return Parsed(
             summary=summary,
             summaries=1,

@@ -307,15 +307,6 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
     return known | dict(parsed.more)
 
 
-def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[str]) -> list[str]:
-    """Return the names of RocksDB's statistics that the output lacks."""
-    printed_tickers = found.tickers if found else {}
-    printed_times = found.histograms if found else {}
-    return [name for name in tickers if name not in printed_tickers] + [
-        name for name in times if name not in printed_times
-    ]
-
-
 def text(path: Path) -> str:
     """Return the first 4 MiB of a program's output; '' without output."""
     return packed.text(path, _OUTPUT_LIMIT)
