@@ -69,15 +69,7 @@ def wait_gone(process: Process, seconds: float) -> bool:
 def start(argv: Sequence[str], *, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start a program in its own session, so that ^C in the terminal does not reach it."""
     with log.open("wb") as file:
-        return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=proc.environment(),
-            start_new_session=True,
-        )
+        return proc.spawn(argv, stdout=file, stderr=subprocess.STDOUT, cwd=cwd)
 
 
 def stream(
@@ -98,7 +90,7 @@ def stream(
     passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
     env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
     try:
-        child = subprocess.Popen(  # noqa: S603 - as in start()
+        child = subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
             list(argv),
             stdin=stdin,
             stdout=subprocess.PIPE if stdout is None else stdout,
