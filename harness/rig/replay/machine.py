@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HostError, TimedOut, ToolFailed
@@ -23,7 +23,7 @@ from harness.rig.replay.planned import PlannedRun
 from harness.rig.talk import Talk
 from harness.store import codec
 from harness.store.bundle import extract
-from harness.store.files import load_record, sync, write_atomic
+from harness.store.files import dumps, load_record, sync, write_atomic
 from harness.tools import proc
 
 _LOG = "qemu.log"
@@ -125,7 +125,7 @@ def replay(prepared: Prepared, folder: Path, talk: Talk) -> Path:
         _unpack(work, prepared.planned)
         seconds = round(time.monotonic() - begin, 1)
         record = Replay(prepared.planned.spec.run, prepared.inputs, seconds)
-        write_atomic(work / RECORD, json.dumps(asdict(record), indent=1) + "\n")
+        write_atomic(work / RECORD, dumps(record))
         for name in (qemu.REPLAY_INITRD, qemu.REPLAY_RESULTS, qemu.PID_FILE, _LOG, _CLOCK):
             (work / name).unlink(missing_ok=True)
         last = int(_numbered(folder)[-1].name) if _numbered(folder) else 0
