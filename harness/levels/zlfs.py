@@ -186,7 +186,8 @@ class Zlfs(Level):
 
     def database_bytes(self, up: LevelUp) -> int:
         """Sum the lengths of the files on the zones, without the cold file."""
-        return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
+        files = zlfs.files(_device(up))
+        return sum(size for name, size in files.items() if name != _COLD_NAME)
 
     def direct_io(self, up: LevelUp) -> DirectIo:
         """Always direct, whatever db_bench requests."""

@@ -54,14 +54,6 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file on the zones; ``name`` is absolute, ``size`` its length in bytes."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Violation:
     """An invariant that does not hold."""
 
@@ -116,8 +108,8 @@ def df(device: Path) -> Space:
     return parse_df(_read("df", device))
 
 
-def files(device: Path) -> list[File]:
-    """Return the files on a device. Raises the errors of ``mkfs``."""
+def files(device: Path) -> dict[str, int]:
+    """Return the lengths of the files on a device by absolute name. Raises as ``mkfs`` does."""
     return parse_list(_read("list", device))
 
 
@@ -177,10 +169,10 @@ def parse_df(stdout: str) -> Space:
     )
 
 
-def parse_list(stdout: str) -> list[File]:
+def parse_list(stdout: str) -> dict[str, int]:
     """Parse ``list --format=json``."""
     rows = _field(_object(stdout), "files", list)
-    return [File(_field(row, "name", str), _field(row, "size", int)) for row in rows]
+    return {_field(row, "name", str): _field(row, "size", int) for row in rows}
 
 
 def parse_fsck(stdout: str) -> list[Violation]:
