@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -125,6 +127,23 @@ def stream(
         error = proc.failure(done)
         error.hint = f"read {log}"
         raise error
+
+
+@contextlib.contextmanager
+def workspace(folder: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder in ``folder``; what is still there after the block is removed.
+
+    The caller holds a lock, so older folders with the prefix are of killed processes. A program of
+    such a process may still write there, so the new folder has a new name.
+    """
+    for left in folder.glob(f"{prefix}*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=folder))
+    work.chmod(0o755)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import tarfile
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,13 +109,9 @@ def replay(prepared: Prepared, folder: Path, talk: Talk) -> Path:
         ToolFailed: QEMU failed, or the guest wrote no run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(".replay-*.partial"):
-        shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=".replay-", suffix=".partial", dir=folder))
-    work.chmod(0o755)
     begin = time.monotonic()
     talk.say(f"replaying {_described(prepared.planned)}")
-    try:
+    with process.workspace(folder, ".replay-") as work:
         (work / qemu.REPLAY_INITRD).write_bytes(prepared.initrd)
         with (work / qemu.REPLAY_RESULTS).open("wb") as file:
             os.ftruncate(file.fileno(), parse_qemu_size(qemu.REPLAY_RESULTS_SIZE))
@@ -132,8 +126,6 @@ def replay(prepared: Prepared, folder: Path, talk: Talk) -> Path:
         target = folder / str(last + 1)
         work.rename(target)
         sync(folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     talk.say(f"replayed in {seconds:.0f} s: {target}")
     return target
 
