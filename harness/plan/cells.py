@@ -140,7 +140,7 @@ def _tenant_cells(
         name = cell_name(run.level, factors)
         level = LevelEntry(name=run.level)
         template = replace(run, cell=name)
-        cells.append(Cell(name, level, factors, tenants[0].derived, template))
+        cells.append(Cell(name, level, factors, tenants[0].derived.numbers, template))
     return cells
 
 
@@ -225,7 +225,7 @@ def _work(
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind)
     cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes))
-    return Work(derived, cold, phases, predicted, timeout, infeasible)
+    return Work(derived.numbers, cold, phases, predicted, timeout, infeasible)
 
 
 def _infeasible(

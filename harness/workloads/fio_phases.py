@@ -30,16 +30,6 @@ _STEP: dict[str, Scalar] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FioSizes:
-    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
-
-    points: int
-    written_bytes: int
-    read_bytes: int
-    formulas: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """A measured phase: one value of each list of its sweep."""
 
@@ -204,17 +194,15 @@ def plan(work: Fio, device: Device) -> BareWork:
         *(phase for job in jobs for phase in _of_job(layout, job)),
     )
     names = {*(sweep.name for sweep in sweeps), *map(_job_name, jobs)}
-    sizes = FioSizes(
-        points=sum(phase.derived.benchmark in names for phase in phases),
-        written_bytes=sum(phase.written_bytes for phase in phases),
-        read_bytes=sum(_bytes(phase) - phase.written_bytes for phase in phases),
-        formulas={
-            "points": "combinations of each sweep's lists, and jobs",
-            "written_bytes": "at most: bytes x jobs of each phase, and fills",
-            "read_bytes": "at most: bytes x jobs of each phase without time_based",
-        },
-    )
-    return BareWork(sizes, phases)
+    measured = sum(phase.derived.benchmark in names for phase in phases)
+    written = sum(phase.written_bytes for phase in phases)
+    read = sum(map(_bytes, phases)) - written
+    numbers = {
+        "points": (measured, "combinations of each sweep's lists, and jobs"),
+        "written_bytes": (written, "at most: bytes x jobs of each phase, and fills"),
+        "read_bytes": (read, "at most: bytes x jobs of each phase without time_based"),
+    }
+    return BareWork(numbers, phases)
 
 
 def points(sweep: Sweep) -> list[Point]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -95,16 +95,6 @@ class ZoneProbe:
     def treatments(self) -> int:
         """Number of treatments, including ``fresh``."""
         return 1 + len(self.occupancies) + len(self.finish_occupancies)
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeSizes:
-    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
-
-    cycles: int
-    written_bytes: int
-    finishes: int
-    formulas: Mapping[str, str]
 
 
 class Zoneprobe(NativeProgram):
@@ -215,18 +205,14 @@ class Zoneprobe(NativeProgram):
             "finish_occupancies": ",".join(map(_word, work.finish_occupancies)),
             **{name: getattr(work, name) for name in self.factors},
         }
-        sizes = ProbeSizes(
-            cycles=cycles,
-            written_bytes=written,
-            finishes=work.repeats * len(finished),
-            formulas={
-                "cycles": f"{work.treatments} treatments x {work.repeats} repeats",
-                "written_bytes": "repeats x (fills + treatments x first_writes x write_size)",
-                "finishes": "repeats x finish_occupancies",
-            },
-        )
+        fills = "repeats x (fills + treatments x first_writes x write_size)"
+        numbers = {
+            "cycles": (cycles, f"{work.treatments} treatments x {work.repeats} repeats"),
+            "written_bytes": (written, fills),
+            "finishes": (work.repeats * len(finished), "repeats x finish_occupancies"),
+        }
         derived = DerivedPhase("zones", flags, cycles, 0)
-        return BareWork(sizes, (BarePhase("probe", derived, written, writes, seconds),))
+        return BareWork(numbers, (BarePhase("probe", derived, written, writes, seconds),))
 
 
 def _word(occupancy: str | float) -> str:
