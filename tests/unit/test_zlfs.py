@@ -346,24 +346,21 @@ def test_program_and_plugin_share_one_rocksdb(
     *,
     same: bool,
 ) -> None:
-    def libraries(file: Path) -> dict[str, Path | None]:
+    def rocksdb(file: Path) -> Path | None:
         version = ours if file.name == "libzlfs.so" else its
-        name = f"librocksdb.so.{version}"
-        return {"libc.so.6": Path("/lib/libc.so.6")} | (
-            {name: Path("/lib", name)} if version else {}
-        )
+        return Path("/lib", f"librocksdb.so.{version}") if version else None
 
-    monkeypatch.setattr(ldd, "libraries", libraries)
+    monkeypatch.setattr(ldd, "rocksdb", rocksdb)
     reason = Zlfs().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert (reason is None) == same
     assert same or (reason is not None and reason.code == "rocksdb-differs")
 
 
 def test_an_ldd_that_fails_is_a_reason(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def libraries(_: Path) -> dict[str, Path | None]:
+    def rocksdb(_: Path) -> Path | None:
         raise ToolFailed("ldd failed (exit 1): cannot read")
 
-    monkeypatch.setattr(ldd, "libraries", libraries)
+    monkeypatch.setattr(ldd, "rocksdb", rocksdb)
     reason = Zlfs().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert "cannot read" in reason.message
