@@ -78,7 +78,7 @@ def read(host: Host, device: str) -> Drive:
     """
     controller = nvme_cli.identify(device)
     nodes = block_nodes(host, device)
-    nsids = nvme_cli.namespaces(device, allocated=True)
+    nsids = nvme_cli.namespaces(device)
     spaces = [_namespace(host, device, nsid, nodes.get(nsid, "")) for nsid in nsids]
     formats, zone_sizes, note = _formats(device, [space.nsid for space in spaces])
     divisible = nvme_ioctl.divisible_zones(Path(device).name, host.sysfs.dev)

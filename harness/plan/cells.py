@@ -138,7 +138,7 @@ def _tenant_cells(
     cells = []
     for value, (run, tenants) in tenant_runs.runs_of(study, workload, inspection, campaign).items():
         template = replace(run, cell=cell_name(run.level, {"mix": value}))
-        cells.append(Cell(tenants[0].derived, template))
+        cells.append(Cell(tenants[0].derived.numbers, template))
     return cells
 
 
@@ -223,7 +223,7 @@ def _work(
     prepared = LEVELS[level.name].prepares(device, level.options) if level else Bytes(0)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind, prepared)
     cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes))
-    return Work(derived, cold, phases, predicted, timeout, infeasible)
+    return Work(derived.numbers, cold, phases, predicted, timeout, infeasible)
 
 
 def _infeasible(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.levels.level import DirectIo, LevelUsage
+from harness.levels.level import LevelUsage
 from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
 from harness.observe.threads import ThreadUse
@@ -15,6 +15,7 @@ from harness.store.ledger import Completions, Ledger
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec, Scalar
+from harness.tools.direct_io import DirectIo
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
 from harness.workloads.load_program import Parsed, user_bytes

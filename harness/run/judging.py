@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.levels.level import DirectIo, Level
+from harness.levels.level import Level
 from harness.rules import judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.ledger import Ledger
 from harness.store.observed import ObservedRun, ObservedTenant
 from harness.store.result import Issue
 from harness.store.spec import PhaseRole, RunSpec, Scalar, TenantSpec
+from harness.tools.direct_io import DirectIo
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.cleanup import cleaned
 from harness.drive import precondition
-from harness.levels.level import DirectIo
 from harness.machine import scopes
 from harness.observe import host_gauges, rocksdb_build
 from harness.observe.sampler import SampledSeries, Sampler, interval, of_gauges
@@ -26,6 +25,7 @@ from harness.store.codec import encode
 from harness.store.observed import TenantFacts
 from harness.store.result import Utilisation
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseSpec, Reason, RunSpec
+from harness.tools.direct_io import DirectIo
 
 _NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 

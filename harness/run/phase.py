@@ -179,7 +179,7 @@ def conclude(
         read_log=lambda: phase_files.read_log(running.up.database_log),
     )
     writer.write(f"raw/{spec.name}.process.json", process)
-    phase_files.write_series(writer, spec, prepared.report, execution.offset)
+    phase_files.write_series(writer, spec, prepared.report.path, execution.offset)
     phase_files.write_tree(writer, spec, facts.lsm, execution.shift)
     phase_files.keep_options(running, f"raw/{spec.name}.OPTIONS.xz")
     histogram = phase_files.write_histograms(writer, spec, facts)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.levels.level import DirectIo, Level
+from harness.levels.level import Level
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.rules.facts import PhaseFacts
 from harness.run import judging, ledger
@@ -20,6 +20,7 @@ from harness.store.ledger import Ledger
 from harness.store.observed import ObservedTenant
 from harness.store.result import Issue, PhaseResult, Utilisation
 from harness.store.spec import Device, Limits, PhaseRole, PhaseSpec, RunSpec, TenantSpec
+from harness.tools.direct_io import DirectIo
 
 
 def tenants_of(run: RunSpec) -> tuple[TenantSpec, ...]:

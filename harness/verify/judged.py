@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.levels.level import DirectIo
 from harness.machine import code
 from harness.rules import RULES
 from harness.run import judging
@@ -21,6 +20,7 @@ from harness.store.files import parse_json, to_record
 from harness.store.observed import NAME, ObservedRun
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
+from harness.tools.direct_io import DirectIo
 from harness.verify import kernel_log
 from harness.verify.separate import check
 

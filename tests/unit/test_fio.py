@@ -35,7 +35,6 @@ from harness.store.spec import (
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
-from harness.workloads.fio_phases import FioSizes
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
 from tests.fixtures.barriers import counters
@@ -322,8 +321,7 @@ def test_the_prediction_has_all_bytes() -> None:
     work = bare.work(FioProgram(), made({"zones": [2]}, READS | {"name": "r"}), RIG.device, 300)
     assert RIG.device.zone_capacity is not None
     assert work.predicted.bytes_written == (2 << 20) + RIG.device.zone_capacity
-    assert isinstance(work.sizes, FioSizes)
-    assert (work.sizes.points, work.sizes.read_bytes) == (2, 1 << 20)
+    assert (work.sizes["points"][0], work.sizes["read_bytes"][0]) == (2, 1 << 20)
 
 
 def test_a_runtime_limits_the_predicted_time() -> None:

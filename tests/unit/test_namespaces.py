@@ -93,7 +93,7 @@ def test_output_of_nvme_cli_is_parsed() -> None:
     assert (controller.serial, controller.model) == ("SYNTHETIC-ZN540", "WZS4C8T1TDSP303")
     assert controller.total == 904 * ZONE + 4 * GIB
     assert (controller.manages_namespaces, controller.most_namespaces) == (True, 32)
-    assert nvme_cli.parse_list(load("list-ns-all.json")) == (1, 2)
+    assert nvme_cli.parse_numbers(load("list-ns-all.json"), "nsid_list", "nsid") == (1, 2)
     space = nvme_cli.parse_namespace(load("id-ns-2.json"))
     assert (space.size, space.block, space.allocated) == (904 * 2048 * MIB, 4096, 904 * ZONE)
     assert [one.data for one in space.formats] == [512, 4096]
@@ -101,7 +101,7 @@ def test_output_of_nvme_cli_is_parsed() -> None:
     assert zoned.most_active == 14
     assert zoned.zone_blocks == (2048 * MIB // 512, 2048 * MIB // 4096)
     assert nvme_cli.parse_namespace(load("id-ns-common.json")).block == 0
-    assert nvme_cli.parse_controllers(load("list-ctrl-2.json")) == (0, 1)
+    assert nvme_cli.parse_numbers(load("list-ctrl-2.json"), "ctrl_list", "ctrl_id") == (0, 1)
 
 
 @pytest.mark.parametrize("field", ["sn", "oacs", "tnvmcap", "cntlid", "nn"])
@@ -119,7 +119,8 @@ def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(proc, "run", lambda *_, done=done, **__: done)
         with pytest.raises(nvme_cli.Refused) as caught:
             nvme_cli.create(["nvme", "create-ns"])
-        reported.append((caught.value.status, caught.value.exit_code))
+        status = re.search(r"\((0x\w+)\)$", caught.value.message)
+        reported.append((int(status[1], 16) if status else 0, caught.value.exit_code))
         assert str(caught.value).startswith("nvme create-ns: ")
     assert reported == [(0x400B, 4), (0x2115, 4), (0x2116, 4), (0x2118, 4), (0x2128, 4), (0, 4)]
     assert "too old" in caught.value.hint

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.levels.level import DirectIo
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
@@ -25,6 +24,7 @@ from harness.store.spec import DeviceKind, MediaModel, PhaseRole, Reason, Tracin
 from harness.tools import db_bench
 from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
+from harness.tools.direct_io import DirectIo
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS

@@ -12,7 +12,6 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.levels.level import DirectIo
 from harness.observe import kmsg
 from harness.rules import RULES
 from harness.run import judging
@@ -21,6 +20,7 @@ from harness.store.files import dumps
 from harness.store.observed import NAME, ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Severity, Status
 from harness.store.spec import Reason
+from harness.tools.direct_io import DirectIo
 from harness.verify import judged, kernel_log, stored_numbers
 
 OK, FAILED, INVALID = Status.OK, Status.FAILED, Status.INVALID
