@@ -187,6 +187,11 @@ def test_a_phase_of_four_blocks_is_too_short() -> None:
     )
 
 
+def test_a_phase_of_five_blocks_is_judged() -> None:
+    found = judge(load_of([RATE] * 14))
+    assert (found.label, found.rounds) == (SteadyLabel.STEADY, 5)
+
+
 def test_less_than_the_capacity_after_the_fill_is_too_short() -> None:
     assert judge(load_of([RATE] * 30, filled=1.5)).label is SteadyLabel.TOO_SHORT
     assert judge(load_of([RATE] * 30, filled=0.5)).label is SteadyLabel.STEADY
@@ -297,6 +302,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     assert comparison.steady
     assert {one.steady.why for one in comparison.steady} == {"no series was recorded"}
     assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
+    assert not any(one.recorded for one in comparison.steady)
     lines = [line for line in footer(comparison) if line.startswith("steady state: ")]
     assert lines == ["steady state: not known in 6 phases without a series"]
     assert "not steady" not in answers(comparison)[-1].text
@@ -314,6 +320,22 @@ def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
     assert modelled.steady == replace(found.steady, begin=begin, end=end)
     ((rates,), (faster,)) = found.throughputs, modelled.throughputs
     assert faster == tuple(8 * rate for rate in rates)
+    assert modelled.recorded
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [("1.0,1000\n2.0,1000\n", "0 of 5 rounds of 2 s"), ("", "no series was recorded")],
+)
+def test_a_phase_without_rounds_has_no_window_on_a_modelled_drive_either(
+    tmp_path: Path, rows: str, why: str
+) -> None:
+    run = load(write_campaign(tmp_path / "c")).runs[0]
+    device = replace(run.result.device, kind=DeviceKind.MODELLED, model="zoneblk m-00000000 x8")
+    (run.path / "series/overwrite.csv").write_text(f"t,operations\n{rows}")
+    slow = replace(run, result=replace(run.result, device=device))
+    found = {one.phase: one.steady for one in steady.label_phases([slow], by_cell)}["overwrite"]
+    assert (found.begin, found.end, found.why) == (None, None, why)
 
 
 def test_real_series_of_the_example() -> None:
