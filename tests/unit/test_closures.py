@@ -80,6 +80,12 @@ def test_a_ticker_of_a_phase_that_did_not_finish_is_no_count() -> None:
     assert output(operations=None).ticker("rocksdb.wal.bytes") is None
 
 
+def test_rocksdb_writes_the_wal_and_the_tables() -> None:
+    assert output().written == 1000 + 300 + 500
+    assert output(wal=None).written is None
+    assert output(tables=False).written is None
+
+
 PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
 
 

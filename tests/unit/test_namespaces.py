@@ -228,6 +228,23 @@ def test_impossible_layouts_are_refused(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("zone_sizes", "hint"),
+    [({0: Bytes(2048 * MIB)}, "blocks of 512 B"), ({}, "blocks of no size of B")],
+)
+def test_blocks_without_zones_are_refused(
+    make: Make, zone_sizes: dict[int, Bytes], hint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(replace(read(make()), zone_sizes=zone_sizes), WANTED)
+    assert caught.value.code == "no-zoned-format"
+    assert caught.value.hint.endswith(hint)
+
+
+def test_as_many_namespaces_as_the_drive_can_have(make: Make) -> None:
+    assert len(layout.plan(read(make(most=3)), WANTED).create) == 3
+
+
 def test_another_disk_beside_a_drive_is_refused(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
