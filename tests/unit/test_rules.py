@@ -558,6 +558,24 @@ def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expec
     assert judge(emulated(observed)) == ()
 
 
+def test_bandwidth_is_that_of_the_conventional_device_if_no_zones_are_used(
+    observed: RunFacts,
+) -> None:
+    device = observed.spec.device
+    other = replace(device, identity=replace(device.identity, serial="another"))
+    phase_ = replace(observed.phases[0], zoned=None)
+    spec = replace(observed.spec, conventional=other)
+    assert bandwidth.share(spec, phase_) == pytest.approx(1 / 1155 / 0.25)
+    assert bandwidth.share(replace(spec, conventional=None), phase_) is None
+
+
+def test_a_drive_that_only_has_the_name_of_a_known_one_has_no_bandwidth(
+    observed: RunFacts,
+) -> None:
+    named = drive(observed, observed.spec.device.model, DeviceKind.EMULATED)
+    assert bandwidth.share(named.spec, named.phases[0]) is None
+
+
 @pytest.mark.parametrize(("written_bytes", "expected"), [(50 * MIB, 2.02), (0, None)])
 def test_level_write_amplification_is_device_bytes_over_rocksdbs(
     good: RunFacts, written_bytes: int, expected: float | None
