@@ -162,7 +162,8 @@ def test_sizes_are_capacities(make: Make) -> None:
         (Role.COLD, 804, 804 * ZONE),
     ]
     assert [one.size for one in planned.create[1:]] == [100 * 2048 * MIB, 804 * 2048 * MIB]
-    assert "not divided" in planned.notes[-1]
+    (note,) = planned.notes
+    assert "not divided" in note
 
 
 def test_a_capacity_between_two_zones_takes_the_next_one(make: Make) -> None:
@@ -271,6 +272,23 @@ def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
 def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:
     planned = layout.plan(read(make(reports_allocated=False)), WANTED)
     assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+@pytest.mark.parametrize("reports_allocated", [True, False])
+def test_a_drive_that_does_not_report_its_size(make: Make, *, reports_allocated: bool) -> None:
+    """The present namespaces show it: 904 zones of 1077 MiB and 4 GiB."""
+    planned = layout.plan(read(make(total=0, reports_allocated=reports_allocated)), WANTED)
+    assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+def test_a_wanted_namespace_that_is_not_attached_is_created_again(make: Make) -> None:
+    host = make()
+    wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
+    assert not layout.plan(read(host), wanted).create
+    host.drive.spaces[1].attached = False
+    host.drive.publish()
+    planned = layout.plan(read(host), wanted)
+    assert (planned.delete, len(planned.create)) == ((1, 2), 2)
 
 
 def test_a_drive_without_management_that_is_as_wanted(make: Make) -> None:
