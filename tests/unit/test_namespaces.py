@@ -25,6 +25,7 @@ from harness.machine.journal import Journal, JournalEvent
 from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes, Device
 from harness.tools import nvme_cli, proc
+from harness.tools.nvme_cli import Format
 from tests.runner.fakes import write_tree
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
 
@@ -209,6 +210,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"experiment": Bytes(905 * ZONE)}, "does-not-fit"),
         ({}, {"experiment": REST, "cold": Bytes(ZONE)}, "does-not-fit"),
         ({}, {"conventional": Bytes(2000 * GIB)}, "does-not-fit"),
+        ({}, {"conventional": Bytes(904 * ZONE + 4 * GIB), "experiment": REST}, "does-not-fit"),
         ({"active_total": 2}, {}, "does-not-fit"),
         ({"active_total": 14}, {"cold_active": 0}, "does-not-fit"),
         ({"active_total": 14}, {"cold_active": -3}, "does-not-fit"),
@@ -217,6 +219,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"zone_capacity": Bytes(MIB)}, "zone-capacity"),
         ({"spaces": {}}, {}, "zone-capacity"),
         ({"spaces": {}}, {"zone_capacity": Bytes(4096 * MIB)}, "zone-capacity"),
+        ({"spaces": {}}, {"zone_capacity": Bytes(0)}, "zone-capacity"),
         ({"spaces": {}, "common": False}, {"zone_capacity": Bytes(ZONE)}, "no-such-format"),
     ],
 )
@@ -242,6 +245,37 @@ def test_blocks_without_zones_are_refused(
     assert caught.value.hint.endswith(hint)
 
 
+def test_formats_with_metadata_are_left_out(make: Make) -> None:
+    drive = read(make())
+    formats = (Format(0, 4096, 8), Format(1, 4096, 0), Format(2, 512, 8))
+    drive = replace(drive, formats=formats, zone_sizes=dict.fromkeys(range(3), 2048 * MIB))
+    assert {one.format for one in layout.plan(drive, WANTED).create} == {1}
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(drive, replace(WANTED, block=512))
+    assert (caught.value.code, caught.value.hint) == ("no-such-format", "it has 4096")
+
+
+def test_zones_of_another_size_do_not_show_the_capacity(make: Make) -> None:
+    drive = read(make())
+    conventional, zoned = drive.namespaces
+    other = replace(zoned, zone_size=Bytes(1024 * MIB), zone_capacity=Bytes(1024 * MIB))
+    drive = replace(drive, namespaces=(conventional, other))
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(drive, WANTED)
+    assert caught.value.code == "zone-capacity"
+    named = layout.plan(drive, replace(WANTED, zone_capacity=Bytes(ZONE)))
+    assert [one.zones for one in named.create] == [None, 100, 804]
+
+
+def test_nothing_left_for_cold_data_is_a_note(make: Make) -> None:
+    planned = layout.plan(read(make(active_total=28)), replace(WANTED, experiment=REST))
+    assert [(one.role, one.active) for one in planned.create] == [
+        (Role.CONVENTIONAL, None),
+        (Role.EXPERIMENT, 28),
+    ]
+    assert planned.notes[0] == "nothing is left for a cold namespace"
+
+
 def test_as_many_namespaces_as_the_drive_can_have(make: Make) -> None:
     assert len(layout.plan(read(make(most=3)), WANTED).create) == 3
 
@@ -261,6 +295,8 @@ def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
     planned = layout.plan(read(host), replace(WANTED, zone_capacity=Bytes(ZONE)))
     assert planned.delete == ()
     assert [one.zones for one in planned.create] == [None, 100, 804]
+    full = replace(WANTED, zone_capacity=Bytes(2048 * MIB))  # a zone can hold its size
+    assert layout.plan(read(host), full).create[1].capacity == 53 * 2048 * MIB
 
 
 def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
