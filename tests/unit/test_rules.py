@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.levels.level import DirectIo
+from harness.levels.level import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
 from harness.rules import RULES, bandwidth, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
-from harness.store.ledger import Closure, ClosureState, Ledger, LedgerEntry
+from harness.store.ledger import RUN, Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
@@ -30,6 +30,7 @@ from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS
 from harness.workloads.fio import FioProgram
 from harness.workloads.load_program import Parsed
+from harness.workloads.rocksdb import Below
 from tests.fixtures.run_facts import MIB, disk, parsed, plain, usage
 from tests.runner.fakes import phase
 
@@ -102,6 +103,9 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"exit_code": 1}, "exit-status", Severity.ERROR),
     ({"exit_code": None, "signal": 11}, "exit-status", Severity.ERROR),
     ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
+    # A program that handles SIGTERM exits with 0.
+    ({"timed_out": True}, "phase-timeout", Severity.ERROR),
+    ({"stalled": True}, "phase-stalled", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=1)}, "summary-count", Severity.ERROR),
@@ -556,6 +560,34 @@ def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expec
     assert bandwidth.share(spec, observed.phases[0]) == pytest.approx(expected)
     assert bandwidth.share(emulated(observed).spec, observed.phases[0]) is None
     assert judge(emulated(observed)) == ()
+
+
+def test_what_a_phase_did_is_the_difference_of_the_levels_counters() -> None:
+    """Garbage collection reads on behalf of the level, not of the database."""
+    before = LevelUsage(None, 3, 100, "a counter", gc_seconds=0.5)
+    after = LevelUsage(None, 7, 400, "a counter", gc_seconds=2.0)
+    zoned, conventional = DiskCounters(1, 1000, 1, 60, 0), DiskCounters(1, 50, 1, 7, 0)
+    facts = replace(plain(), before=before, after=after, zoned=zoned, conventional=conventional)
+    assert (facts.gc_events, facts.gc_bytes, facts.gc_seconds) == (4, 300, 1.5)
+    assert facts.below == Below(67, 750)
+    assert replace(facts, conventional=None).below == Below(60, 700)
+    assert replace(facts, after=usage(None)).below == Below(67, 1050)
+    assert replace(facts, zoned=None, conventional=None).below == Below()
+
+
+@pytest.mark.parametrize(
+    ("name", "phase_name", "where"),
+    [("overwrite", "overwrite", "overwrite"), (RUN, None, "the run")],
+)
+def test_a_broken_closure_names_the_phase_and_its_bounds(
+    good: RunFacts, name: str, phase_name: str | None, where: str
+) -> None:
+    (found,) = judge(replace(good, ledger=closing(name=name, closures=(BROKEN,))))
+    assert (found.phase, found.expected, found.actual) == (phase_name, BROKEN.above, BROKEN.below)
+    assert found.message.endswith(f" do not agree in {where}")
+    wide = replace(BROKEN, low=1, high=2)
+    (bounded,) = judge(replace(good, ledger=closing(name=name, closures=(wide,))))
+    assert bounded.message.endswith(f"{where}: expected 1 to 2 B")
 
 
 def test_bandwidth_is_that_of_the_conventional_device_if_no_zones_are_used(
