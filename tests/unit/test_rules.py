@@ -517,6 +517,33 @@ def test_a_rule_that_does_not_apply_is_silent(observed: RunFacts, case: str) -> 
 def test_phases_of_fio_that_are_whole_have_no_issue(good: RunFacts) -> None:
     assert list(judge(fio(good, zones=ZoneCounts(9, 1, 0, 0)))) == []  # writes leave zones active
     assert list(judge(fio(good, benchmark="reset", zones=ZoneCounts(9, 0, 0, 0)))) == []
+    assert list(judge(fio(good, benchmark="reset", zones=None))) == []  # nothing is known
+
+
+@pytest.mark.parametrize(
+    ("numjobs", "runtime", "ended_early"),
+    [(1, 0.138, False), (1, 0.139, True), (2, 0.069, False), (2, 0.07, True), (1, 0, True)],
+)
+def test_a_job_of_fio_may_end_by_time(
+    good: RunFacts, numjobs: int, runtime: float, *, ended_early: bool
+) -> None:
+    """The clones of the captured job took 0.138 s together."""
+    run = fio(good, wanted=4001)
+    spec = run.phases[0].spec
+    flags = {**spec.flags, "numjobs": numjobs, "runtime": runtime}
+    found = [one.code for one in judge(with_phase(run, spec=replace(spec, flags=flags)))]
+    assert found == (["fio-ended-early"] if ended_early else [])
+
+
+def test_short_and_dropped_commands_are_added(good: RunFacts) -> None:
+    (short,), (both,) = judge(fio(good, short=1)), judge(fio(good, short=1, dropped=1))
+    assert short.actual
+    assert both.actual == 2 * short.actual
+
+
+def test_an_output_of_fio_that_is_damaged_is_one_issue(good: RunFacts) -> None:
+    run = with_phase(fio(good), parsed=None, parse_error="damaged")
+    assert [one.code for one in judge(run)] == ["output-malformed"]
 
 
 def test_each_issue_of_the_registry_has_a_case() -> None:
