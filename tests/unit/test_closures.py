@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,6 +80,30 @@ def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseFacts) -
 def test_a_ticker_of_a_phase_that_did_not_finish_is_no_count() -> None:
     assert output().ticker("rocksdb.wal.bytes") == 1000
     assert output(operations=None).ticker("rocksdb.wal.bytes") is None
+
+
+def test_rocksdb_writes_the_wal_and_the_tables() -> None:
+    assert output().written == 1000 + 300 + 500
+    assert output(wal=None).written is None
+    assert output(tables=False).written is None
+
+
+def test_the_length_of_a_value_depends_on_the_key() -> None:
+    """Without the flag a key has 16 B, so a value of 128 B has a length of 2 B."""
+    spec = replace(output().spec, user_bytes_per_operation=144)
+    found = closures.user_to_wal(replace(output(), spec=spec))
+    assert found.high == 832 + 2 * (12 + 1 + 3)
+
+
+def test_a_phase_without_tickers_has_no_bytes_of_the_wal() -> None:
+    phase = output()
+    assert phase.parsed is not None
+    silent = replace(phase, parsed=replace(phase.parsed, statistics=None))
+    assert (silent.operations, silent.wal) == (2, None)
+    bytes_only = Statistics({"rocksdb.wal.bytes": 1000}, {})
+    old = replace(phase, parsed=replace(phase.parsed, statistics=bytes_only))
+    wal, *_ = closures.rocksdb_to_level(old, "zlfs", PAYLOAD)
+    assert (wal.state, wal.above, wal.below) == (UNKNOWN, 1000, 1014)
 
 
 PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
@@ -303,6 +328,37 @@ def test_reads_to_device(
     last = {"read": 60, "witness": witness(0, 1060)} | last
     before, after = snapshot(**first), snapshot(**last)
     assert [one.state for one in closures.reads_to_device(before, after)] == states
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        ("", "", "nobody counts behind the kernel"),
+        ("was busy", "", "was busy"),
+        ("", "is gone", "is gone"),
+        ("was busy", "is gone", "is gone"),
+    ],
+)
+def test_a_missing_count_of_the_device_has_a_reason(before: str, after: str, note: str) -> None:
+    first, last = snapshot(witness_note=before), snapshot(witness_note=after)
+    (found,) = closures.kernel_to_device(first, last)
+    assert (found.state, found.note) == (UNKNOWN, note)
+
+
+@pytest.mark.parametrize(("other", "state", "carried"), [(0, EXACT, 70), (5, BROKEN, 105)])
+def test_zeroes_explain_a_drive_of_which_every_written_disk_is_traced(
+    other: int, state: ClosureState, carried: int
+) -> None:
+    """Another disk of the drive may have got zeroes that nobody counted."""
+    zeroes = Commands(ZONED, "write-zeroes", 0, 1, 30)
+    traces = [Trace((ZONED,), done, 0, {}, 0, (), None, 1) for done in ((), (zeroes,))]
+    both = (ZONED, OTHER)
+    first = snapshot({ZONED: 0, OTHER: 0}, witness=witness(0, covers=both), trace=traces[0])
+    last = snapshot({ZONED: 100, OTHER: other}, witness=witness(70, covers=both), trace=traces[1])
+    (found,) = closures.kernel_to_device(first, last)
+    assert (found.state, found.above) == (state, 100 + other)
+    room = int((100 + other) * 0.01)
+    assert (found.low, found.high) == (carried - room, carried + room)
 
 
 def test_requests_of_both_devices_are_added() -> None:

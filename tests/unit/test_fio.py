@@ -17,6 +17,7 @@ from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
 from harness.plan import bare, drive_files, load, rate_caps
 from harness.plan.expand import expand
+from harness.plan.fields import Flag
 from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
 from harness.plan.workload_models import BareWorkload
@@ -29,6 +30,7 @@ from harness.store.spec import (
     DeviceKind,
     Inspection,
     OtherDevice,
+    Prediction,
     Reason,
     RunSpec,
 )
@@ -37,6 +39,7 @@ from harness.tools import histogram
 from harness.workloads.fio import FioProgram
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
+from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 from tests.fixtures.barriers import counters
 from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
@@ -330,6 +333,48 @@ def test_a_runtime_limits_the_predicted_time() -> None:
     assert long.predicted.seconds < unlimited.predicted.seconds
     point = next(phase for phase in long.phases if phase.benchmark == "s")
     assert (point.operations, point.flags["runtime"]) == (None, 5)
+
+
+class Sized(FioProgram):
+    """Plans phases of known sizes."""
+
+    def plan_bare(self, work: Any, device: Device) -> BareWork:
+        del work, device
+        derived = DerivedPhase("s", {}, None, 0)
+        # At 160 MiB/s 2 s of writes, and 10,000 writes of 300 us that wait for each other.
+        phase = BarePhase("a", derived, 320 << 20, 10_000, command_seconds=3.0)
+        phases = (phase, replace(phase, most_seconds=1.0), replace(phase, most_seconds=100.0))
+        return BareWork(planned_sizes(), phases)
+
+
+def planned_sizes() -> Any:
+    return FioProgram().plan_bare(made({}), RIG.device).numbers
+
+
+def test_each_phase_has_a_predicted_time_and_a_limit() -> None:
+    """A phase takes 2 s more, and the setup 6 s; the limits are five times that, or more."""
+    work = bare.work(Sized(), None, RIG.device, 20)
+    assert work.predicted == Prediction(Bytes(3 * (320 << 20)), Bytes(0), 6 + 10 + 3 + 10)
+    assert [phase.timeout_seconds for phase in work.phases] == [50, 20, 50]
+    assert work.timeout_seconds == 300 + 50 + 20 + 50
+
+
+def test_factors_change_the_work_and_unknown_ones_are_refused() -> None:
+    study, workload = load.load_study("block-smoke")
+    of_study: dict[str, Flag] = {"scheduler": "none", "zone_size": "4MiB"}
+    assert bare.with_factors(study, workload, of_study) == workload.work
+    assert bare.with_factors(study, workload, {**of_study, "bytes": "2MiB"}).bytes == 2 << 20
+    with pytest.raises(ConfigError, match="varies an unknown factor 'byte'") as caught:
+        bare.with_factors(study, workload, {"byte": "2MiB"})
+    assert caught.value.code == "unknown-factor"
+    assert "bytes" in caught.value.hint
+
+
+def test_a_level_measures_the_zoned_device_or_the_conventional_one() -> None:
+    both = replace(RIG, conventional=CONVENTIONAL_DEVICE)
+    assert bare.device_of("raw-device", both) is RIG.device
+    assert bare.device_of("raw-conventional", both) is CONVENTIONAL_DEVICE
+    assert bare.device_of("raw-conventional", replace(RIG, conventional=None)) is RIG.device
 
 
 def test_a_conventional_device_keeps_its_label() -> None:
