@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from analysis.read.events import collection_times
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.tenants.attribution import AlignedRun
-from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
+from analysis.tenants.mix import Mix, SharedSpan, read
 from analysis.tenants.usage import owner, read_commands
 
 # A series' first column of these is used; tails come first, because neighbours affect them most.
@@ -38,27 +38,23 @@ class Line:
     ``throughput`` in operations per second.
     """
 
-    tenant: str
     t: FloatArray
     throughput: FloatArray
     latency: FloatArray
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """A tenant's zone-management commands and garbage collections: kind → seconds, sorted."""
-
-    tenant: str
-    times: Mapping[str, FloatArray]
-
-
-def read_line(run: RunRecord, tenant: TenantRun) -> Line | None:
-    """Return a tenant's series of a run, None when there is none."""
-    return read_series(run.path / "series" / f"{tenant.name}.{tenant.phase}.csv", tenant.name)
+def read_lines(run: RunRecord, together: SharedSpan) -> dict[str, Line]:
+    """Return tenant → series, for the tenants of a run that have one."""
+    folder = run.path / "series"
+    return {
+        one.name: line
+        for one in together.tenants
+        if (line := read_series(folder / f"{one.name}.{one.phase}.csv")) is not None
+    }
 
 
-def read_series(path: Path, tenant: str) -> Line | None:
+def read_series(path: Path) -> Line | None:
     """Return a program's series, None with fewer than two samples.
 
     A series without a latency column gets the mean time per operation, 10⁶ / operations per second.
@@ -71,9 +67,9 @@ def read_series(path: Path, tenant: str) -> Line | None:
     source = next((column for column in _LATENCY if column in header), None)
     if source is None:
         latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
-        return Line(tenant, table[:, 0], rate, latency, _PER_OPERATION)
+        return Line(table[:, 0], rate, latency, _PER_OPERATION)
     latency = np.maximum(table[:, header.index(source)], 1e-3)  # must be positive for logs
-    return Line(tenant, table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
+    return Line(table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
 
 
 def _whole(table: FloatArray) -> FloatArray:
@@ -92,8 +88,11 @@ def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
     return np.divide(counts, spacing, out=np.zeros(len(t)), where=spacing > 0)
 
 
-def events(run: RunRecord, together: SharedSpan) -> list[Events]:
-    """Return every tenant's events; events of shared or unowned zones are left out."""
+def events(run: RunRecord, together: SharedSpan) -> dict[str, dict[str, FloatArray]]:
+    """Return tenant → kind → sorted seconds of its zone-management commands and collections.
+
+    Events of shared or unowned zones are left out.
+    """
     events_of: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
     for command in read_commands(run) or ():
         kind = command.action.removesuffix(_ALL)
@@ -104,10 +103,10 @@ def events(run: RunRecord, together: SharedSpan) -> list[Events]:
         times = collection_times(run.path / "series" / f"{tenant.name}.level.csv")
         if times:
             events_of[tenant.name][GC] = list(times)
-    return [
-        Events(name, {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())})
+    return {
+        name: {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())}
         for name, kinds in events_of.items()
-    ]
+    }
 
 
 def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
@@ -115,23 +114,22 @@ def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
     observations: dict[str, list[AlignedRun]] = {name: [] for name in mix.names}
     for run in mix.shared:
         together = read(run)
-        lines = [] if together is None else [read_line(run, tenant) for tenant in together.tenants]
-        if together is None or not all(lines):
+        lines = {} if together is None else read_lines(run, together)
+        if together is None or len(lines) < len(together.tenants):
             continue
-        grid = _grid(together, [line for line in lines if line is not None])
+        grid = _grid(together, [*lines.values()])
         if grid is None:
             continue
         counted = {
-            one.tenant: {
+            name: {
                 kind: np.histogram(times, bins=grid)[0].astype(np.float64)
-                for kind, times in one.times.items()
+                for kind, times in kinds.items()
             }
-            for one in events(run, together)
+            for name, kinds in events(run, together).items()
         }
-        for line in lines:
-            if line is not None:
-                others = {name: kinds for name, kinds in counted.items() if name != line.tenant}
-                observations[line.tenant].append(AlignedRun(on_grid(line, grid), others))
+        for name, line in lines.items():
+            others = {other: kinds for other, kinds in counted.items() if other != name}
+            observations[name].append(AlignedRun(on_grid(line, grid), others))
     return observations
 
 

@@ -48,7 +48,7 @@ def test_real_series_of_runs_at_different_times_have_nothing_to_do_with_each_oth
     runs = [run for run in load(EXAMPLE).latest if run.ok]
     tested = named = 0
     for victim in runs:
-        found = aligned.read_series(victim.path / "series/overwrite.csv", "victim")
+        found = aligned.read_series(victim.path / "series/overwrite.csv")
         if found is None:
             continue
         grid = np.arange(found.t[0] + aligned.WARM_UP, found.t[-1])
