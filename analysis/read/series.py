@@ -28,7 +28,7 @@ class PlotSeries:
 
 def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
-    header, columns = read_by_column(run.path / "series" / "diskstats.csv")
+    header, columns = read_columns(run.path / "series" / "diskstats.csv")
     zoned = Path(run.result.device.path).name
     found = []
     for name in ("zoned", "conventional"):
@@ -55,7 +55,7 @@ def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     found = []
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
-        header, columns = read_by_column(path)
+        header, columns = read_columns(path)
         if _OPERATIONS in header and len(columns[0]) > 1:
             t, done = _on_model_clock(run, columns[0]), columns[header.index(_OPERATIONS)]
             steps = [b - a for a, b in pairwise(t)]
@@ -71,7 +71,7 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 
 
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV as (header, rows); both are empty without the file.
+    """Read a numeric CSV as (header, columns); both are empty without the file.
 
     Incomplete lines are left out: lines with an empty cell, and a last line without a newline,
     whose number can be cut. But an interval without operations is complete: its latencies are empty
@@ -80,12 +80,6 @@ def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     Raises:
         RunFailed: a cell is not a number.
     """
-    header, columns = read_by_column(path)
-    return header, [list(row) for row in zip(*columns, strict=True)]
-
-
-def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV as (header, columns), with the rules of :func:`read_columns`."""
     text = packed.text(path)
     if not text:
         return [], []

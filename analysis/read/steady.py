@@ -22,7 +22,7 @@ from analysis.read import parallel, trend
 from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
-from analysis.read.series import read_by_column
+from analysis.read.series import read_columns
 
 # A phase is steady only after these device writes since the fill, in capacities.
 TURNOVER = 1.0
@@ -300,14 +300,14 @@ def _progress(
 
 
 def _column(path: Path, name: str) -> TimeSeries | None:
-    header, columns = read_by_column(path)
+    header, columns = read_columns(path)
     if name not in header or not columns[0]:
         return None
     return TimeSeries(tuple(columns[0]), tuple(columns[header.index(name)]))
 
 
 def _written(path: Path) -> TimeSeries | None:
-    header, columns = read_by_column(path)
+    header, columns = read_columns(path)
     own = [
         values
         for name, values in zip(header, columns, strict=True)

@@ -59,23 +59,23 @@ def read_series(path: Path) -> Line | None:
 
     A series without a latency column gets the mean time per operation, 10⁶ / operations per second.
     """
-    header, rows = read_columns(path)
-    if len(rows) < _FEWEST or _OPERATIONS not in header:
+    header, columns = read_columns(path)
+    if _OPERATIONS not in header or len(columns[0]) < _FEWEST:
         return None
-    table = _whole(np.array(rows, dtype=np.float64))
-    rate = _rate(table[:, 0], table[:, header.index(_OPERATIONS)])
+    table = _whole(np.array(columns, dtype=np.float64))
+    t, rate = table[0], _rate(table[0], table[header.index(_OPERATIONS)])
     source = next((column for column in _LATENCY if column in header), None)
     if source is None:
         latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
-        return Line(table[:, 0], rate, latency, _PER_OPERATION)
-    latency = np.maximum(table[:, header.index(source)], 1e-3)  # must be positive for logs
-    return Line(table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
+        return Line(t, rate, latency, _PER_OPERATION)
+    latency = np.maximum(table[header.index(source)], 1e-3)  # must be positive for logs
+    return Line(t, rate, latency, source.removesuffix("_us").replace("_", " "))
 
 
 def _whole(table: FloatArray) -> FloatArray:
     """Drop the last sample when its interval is incomplete, because its count is not a rate."""
-    spacing = np.diff(table[:, 0])
-    return table[:-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
+    spacing = np.diff(table[0])
+    return table[:, :-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
 
 
 def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
