@@ -12,9 +12,10 @@ from analysis.read.arrays import FloatArray
 from analysis.read.events import collection_times
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
+from analysis.read.zones import read_commands
 from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.mix import Mix, SharedSpan, read
-from analysis.tenants.usage import owner, read_commands
+from analysis.tenants.usage import owner
 
 # A series' first column of these is used; tails come first, because neighbours affect them most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
@@ -22,7 +23,6 @@ _OPERATIONS = "operations"
 _PER_OPERATION = "time per operation"
 # Zone-management commands in the tracer's timeline; first and last writes are not commands.
 _MANAGEMENT = ("reset", "finish", "open", "close")
-_ALL = "-all"
 GC = "gc"
 # Seconds after the barrier that are left out: all tenants start at once there.
 WARM_UP = 3.0
@@ -95,10 +95,9 @@ def events(run: RunRecord, together: SharedSpan) -> dict[str, dict[str, FloatArr
     """
     events_of: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
     for command in read_commands(run) or ():
-        kind = command.action.removesuffix(_ALL)
         name = owner(together.tenants, command.device, command.zone)
-        if kind in _MANAGEMENT and name is not None:
-            events_of[name].setdefault(kind, []).append(command.t)
+        if command.kind in _MANAGEMENT and name is not None:
+            events_of[name].setdefault(command.kind, []).append(command.t)
     for tenant in together.tenants:
         times = collection_times(run.path / "series" / f"{tenant.name}.level.csv")
         if times:

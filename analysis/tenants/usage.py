@@ -6,34 +6,16 @@ The bytes of two tenants in one file system cannot be separated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
+from analysis.read.zones import DoneCommand, read_commands
 from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
 _TOTALS = "zones_traced.csv"  # in raw/; with several namespaces, their name is the prefix
 _COUNTED = ("written", "zeroed", "appended")
-_DONE = "0"
-_BYTES = ("written", "unwritten")
-
-
-@dataclass(frozen=True, slots=True)
-class DoneCommand:
-    """A successful command in the tracer's timeline; a null ``zone`` stands for all zones.
-
-    ``written``: bytes in the zone at a finish or reset. ``unwritten``: capacity that a finish gave
-    up. Both are null when unknown.
-    """
-
-    t: float
-    device: str
-    zone: int | None
-    action: str
-    written: float | None
-    unwritten: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +26,6 @@ class Use:
     written: float | None
     finishes: int | None
     resets: int | None
-
-
-def read_commands(run: RunRecord) -> tuple[DoneCommand, ...] | None:
-    """Return the tracer's timeline, None for an untraced run.
-
-    Raises:
-        RunFailed: the timeline is damaged.
-    """
-    return zones.timeline(run, _commands)
 
 
 def owner(tenants: Sequence[TenantRun], device: str, zone: int | None) -> str | None:
@@ -199,14 +172,3 @@ def _rate(run: RunRecord, together: SharedSpan, counts: Callable[[str], bool]) -
     if span <= 0:
         return None
     return sum(values[inside[-1]] - values[inside[0]] for values in own) / span
-
-
-def _commands(rows: Iterator[dict[str, str]]) -> Iterator[DoneCommand]:
-    for row in rows:
-        if (
-            row["unwritten"] is None or row["status"] != _DONE
-        ):  # refused, or the last line of a killed run
-            continue
-        zone = int(row["zone"]) if row["zone"] else None
-        held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)
-        yield DoneCommand(float(row["t"]), row["device"], zone, row["action"], held, given_up)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from analysis.read.load import load
+from analysis.read.zones import read_commands
 from analysis.tenants import aligned, attribution
 from analysis.tenants.attribution import AlignedRun
-from analysis.tenants.usage import read_commands
 from tests.bench import mix_simulation
 from tests.bench.mix_simulation import Shape
 from tests.fixtures.example import unpacked
