@@ -92,7 +92,7 @@ class Difference:
     """
 
     key: str
-    base: str
+    baseline: str
     level: str
     blocking: bool
     declared: bool = False
@@ -105,7 +105,7 @@ class Difference:
     @property
     def texts(self) -> tuple[str, str]:
         """The values of both sides as readable text."""
-        return _readable(self.key, self.base), _readable(self.key, self.level)
+        return _readable(self.key, self.baseline), _readable(self.key, self.level)
 
     @property
     def consequence(self) -> str:
