@@ -85,7 +85,6 @@ class Judge:
                 stratum,
                 base,
                 level,
-                pool=self.pool,
                 contrast=self.contrast,
                 diff=diff,
                 floor=self.default_floor if twins else floors[key].floor,
