@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from analysis.judge import stats
 from analysis.judge.guideline import BlockMetric, Guideline, SweepAxis
 from analysis.read.block import BlockPoint
+from analysis.read.grouping import grouped
 
 # Settings in common → block → value. A block is a repetition, whose runs share a seed.
 BlockTable = Mapping[Hashable, Mapping[str, float]]
@@ -30,10 +31,7 @@ def table(points: Sequence[BlockPoint], metric: BlockMetric, names: Sequence[str
 
 def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockPoint]]:
     """Return the points of each device and setting: only points of one are compared."""
-    found: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        found[point.row, *point.others].append(point)
-    return dict(found)
+    return grouped(points, lambda point: (point.row, *point.others))
 
 
 def alike(guideline: Guideline) -> tuple[str, ...]:
@@ -67,9 +65,7 @@ def curves(
     """Return each curve with more than one x, and one of its points."""
     fixed = ("row", "rw", "overwrites", "scheduler", "others")
     other = ("iodepth", "jobs") if along is SweepAxis.BS else ("bs",)
-    groups: dict[Hashable, list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        groups[tuple(getattr(point, name) for name in (*fixed, *other))].append(point)
+    groups = grouped(points, lambda point: tuple(getattr(point, name) for name in (*fixed, *other)))
     found = []
     for own in groups.values():
         curve: dict[float, Mapping[str, float]] = {}

@@ -21,6 +21,7 @@ from analysis.judge import noise, one_number, stats
 from analysis.judge.select import select_metrics
 from analysis.judge.stats import Interval
 from analysis.read.arrays import FloatArray
+from analysis.read.grouping import grouped
 from analysis.read.load import Pool, RunRecord
 
 _ROUNDING = 1e-12
@@ -101,9 +102,7 @@ def find_drifts(pool: Pool, noise_floor: float) -> tuple[Drift, ...]:
 
 def _different_metrics(pool: Pool) -> list[str]:
     """Return the study's metrics; of those that are proportional in each cell only one."""
-    cells: dict[str, list[RunRecord]] = {}
-    for run in pool.latest:
-        cells.setdefault(_cell(run), []).append(run)
+    cells = grouped(pool.latest, _cell)
     claimed = [claim.metric for claim in pool.first.plan.claims]
     return list(one_number.others_of(select_metrics(pool, ()), cells, claimed))
 
@@ -115,10 +114,9 @@ def _cell(run: RunRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A run with its campaign, its cell and block (both with the host), and its start."""
+    """A run with its cell and block (both with the host), and its start."""
 
     run: RunRecord
-    campaign: str
     cell: str
     block: str
     at: float
@@ -127,7 +125,7 @@ class _Started:
     def of(cls, run: RunRecord) -> Self:
         at = datetime.fromisoformat(run.result.started).timestamp()
         block = f"{run.campaign}/{run.host}/{run.result.block}"
-        return cls(run, run.campaign, _cell(run), block, at)
+        return cls(run, _cell(run), block, at)
 
 
 def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | None:
@@ -148,14 +146,13 @@ def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | Non
 
 def _relative_starts(runs: Sequence[_Started]) -> FloatArray:
     """Return each run's start relative to its campaign: 0 for the first run, 1 for the last."""
-    starts: dict[str, list[float]] = {}
-    for one in runs:
-        starts.setdefault(one.campaign, []).append(one.at)
-    first = {campaign: min(times) for campaign, times in starts.items()}
-    span = {campaign: max(times) - first[campaign] for campaign, times in starts.items()}
+    campaigns = grouped(runs, lambda one: one.run.campaign)
+    first = {name: min(one.at for one in own) for name, own in campaigns.items()}
+    span = {name: max(one.at for one in own) - first[name] for name, own in campaigns.items()}
+    names = [one.run.campaign for one in runs]
     return np.array(
         [
-            (one.at - first[one.campaign]) / span[one.campaign] if span[one.campaign] else 0.0
-            for one in runs
+            (one.at - first[name]) / span[name] if span[name] else 0.0
+            for one, name in zip(runs, names, strict=True)
         ]
     )

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.read.events import read_events
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from analysis.read.series import PlotSeries, read_bytes_written, read_throughput
 from analysis.show import drawing
@@ -119,9 +120,8 @@ def _draw(
 ) -> None:
     """Draw the series of all runs; ``top`` is the axis' end and its unit."""
     factor, unit = numbers.scale(*top)
-    by_style: dict[str, list[PlotSeries]] = {}
-    for line in (line for run in runs for line in run):
-        by_style.setdefault(styles.get(line.name, "-"), []).append(line)
+    every_line = (line for run in runs for line in run)
+    by_style = grouped(every_line, lambda line: styles.get(line.name, "-"))
     for style, lines in by_style.items():
         x, y = joined([(line.t, [value / factor for value in line.values]) for line in lines])
         axes.plot(x, y, style, color=color, linewidth=1, alpha=0.75)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.judge.select import by_block, strata
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord, corrupt
 from harness.store import packed
 from harness.store.codec import SCHEMA_VERSION
@@ -105,9 +106,7 @@ def mixes(runs: Iterable[RunRecord]) -> list[Mix]:
 
 
 def _mix(label: str, runs: Sequence[RunRecord]) -> Mix | None:
-    by_value: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        by_value.setdefault(str(run.result.factors[FACTOR]), []).append(run)
+    by_value = grouped(runs, lambda run: str(run.result.factors[FACTOR]))
     shared = tuple(by_value.get(SHARED, ()))
     together = next((tenants for run in shared if (tenants := read(run)) is not None), None)
     if together is None:

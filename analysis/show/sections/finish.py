@@ -13,6 +13,7 @@ from analysis.judge import directions
 from analysis.judge.compare import Comparison
 from analysis.judge.directions import FinishSetting, SettingValue
 from analysis.read import zones
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
@@ -109,10 +110,7 @@ def section(data: ReportData) -> Section | None:
     planned = [run for run in comparison.runs if FACTOR in run.spec.factors]
     if not planned:
         return None
-    by_row: dict[str, list[RunRecord]] = defaultdict(list)
-    for run in planned:
-        if run.ok:
-            by_row[run.spec.row].append(run)
+    by_row = grouped((run for run in planned if run.ok), lambda run: run.spec.row)
     tested = [line for row, runs in by_row.items() for line in _test(row, runs)]
     plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
     costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
@@ -228,9 +226,7 @@ def _occupancies(run: RunRecord) -> list[float]:
 
 def _costs(row: str, runs: Sequence[RunRecord]) -> list[_Costs]:
     """Return the runs by setting: large zones first, then by threshold."""
-    by_setting: dict[FinishSetting, list[RunRecord]] = defaultdict(list)
-    for run in runs:
-        by_setting[setting_of(run.spec)].append(run)
+    by_setting = grouped(runs, lambda run: setting_of(run.spec))
     ordered = sorted(by_setting, key=lambda setting: (-setting[0], setting[1]))
     return [_Costs(row, setting, tuple(by_setting[setting])) for setting in ordered]
 
