@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -36,13 +35,8 @@ def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockP
 
 def alike(guideline: Guideline) -> tuple[str, ...]:
     """Return the fields in which both sides of a contrast must be equal: those it does not name."""
-    sides = [side for side in (guideline.side, guideline.base) if side is not None]
-    named = {
-        one.name
-        for side in sides
-        for one in dataclasses.fields(side)
-        if getattr(side, one.name) is not None
-    }
+    sides = (guideline.side, guideline.base)
+    named = {name for side in sides if side is not None for name in side.conditions}
     fields = ("row", "rw", "overwrites", "scheduler", "others", "bs", "in_flight")
     spread = () if "spread" in named else ("iodepth",)
     return (*(name for name in fields if name not in named), *spread)

@@ -127,22 +127,10 @@ def _pooled(
     )
 
 
-_WITHOUT_RATIO = (
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-    Verdict.NOT_A_RESULT,
-    Verdict.HOST_BOUND,
-    Verdict.TOO_FEW,
-)
-
-
 def _has_ratio(row: Row) -> bool:
-    estimate = row.estimate
-    return (
-        row.verdict not in _WITHOUT_RATIO
-        and estimate.is_ratio
-        and estimate.method is not Method.NONE
-    )
+    # Campaigns can show together that bytes do not depend on the guest's speed.
+    usable = row.verdict is Verdict.TIMING_DEPENDENT or not row.verdict.is_silent
+    return usable and row.estimate.is_ratio and row.estimate.method is not Method.NONE
 
 
 def _estimate(rows: Sequence[Row]) -> tuple[Estimate, float]:
