@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,11 +127,7 @@ def _finds(spread: EarlierSpread, repetitions: int) -> float | None:
     found = spread.estimate
     if found.error is None or not found.is_ratio or repetitions <= 1:
         return None
-    error = math.sqrt(power.spread_of_a_run(found) ** 2 / repetitions + found.between_cells)
-    paired = found.method is Method.PAIRED
-    df = float(repetitions - 1 if paired else 2 * repetitions - 2)
-    if found.between_cells and found.df is not None:
-        df = min(df, found.df)
+    error, df = power.planned(found, repetitions)
     return power.detectable(dataclasses.replace(found, error=error, df=df), spread.floor)
 
 
