@@ -97,11 +97,9 @@ def read_gauges(path: Path) -> tuple[list[str], list[list[float | None]]]:
     Raises:
         RunFailed: a cell is not a number.
     """
-    text = packed.text(path)
-    header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
-    whole = [line for line in lines if len(line) == len(header)]
+    header, lines = _whole_lines(packed.text(path))
     try:
-        return header, [[float(cell) if cell else None for cell in line] for line in whole]
+        return header, [[float(cell) if cell else None for cell in line] for line in lines]
     except ValueError:
         raise _not_numeric(path) from None
 
@@ -130,20 +128,24 @@ def _read_regular(text: str) -> tuple[list[str], list[list[float]]] | None:
 
 
 def _read_irregular(text: str) -> tuple[list[str], list[list[float]]]:
-    complete = text[: text.rfind("\n") + 1]
-    header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
+    header, lines = _whole_lines(text)
     latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]
     done = header.index(_OPERATIONS) if latencies and _OPERATIONS in header else None
     rows = []
     for line in lines:
-        if len(line) != len(header):
-            continue
         if done is not None and line[done] == "0":
             for i in latencies:
                 line[i] = line[i] or "nan"
         if all(line):
             rows.append([float(cell) for cell in line])
     return header, [[row[i] for row in rows] for i in range(len(header))]
+
+
+def _whole_lines(text: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header, and the lines that have a cell for each column and end in a newline."""
+    complete = text[: text.rfind("\n") + 1]
+    header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
+    return header, [line for line in lines if len(line) == len(header)]
 
 
 def _thinned(name: str, t: list[float], values: list[float]) -> PlotSeries:

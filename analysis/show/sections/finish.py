@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from analysis import numbers
 from analysis.judge import directions
@@ -163,12 +162,10 @@ def setting_of(spec: RunSpec) -> FinishSetting:
 
 def _test(row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
     points = points_of(runs)
-    for tested in chain.from_iterable(
-        directions.judge(points, one) for one in directions.PUBLISHED
-    ):
-        p = "-" if tested.p is None else f"{tested.p:.2g}"
-        direction, word = tested.text, tested.word.value
-        yield row, direction, word, p, str(tested.blocks), tested.evidence
+    for direction in directions.PUBLISHED:
+        for one in directions.judge(points, direction):
+            p = numbers.formatted(one.p, ".2g")
+            yield row, one.text, one.word.value, p, str(one.blocks), one.evidence
 
 
 def _plots(
