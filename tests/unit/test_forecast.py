@@ -53,7 +53,7 @@ def test_the_effect_that_is_found_is_found_in_four_of_five_campaigns(tmp_path: P
     rng = np.random.default_rng(1)
     logs = rng.normal(math.log1p(finds), 0.03, size=(20_000, 4))
     found = stats.paired_t(logs)
-    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.spread.floor))
+    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.floor))
     assert float(np.mean(p < 0.05)) == pytest.approx(0.8, abs=0.02)
 
 
