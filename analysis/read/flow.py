@@ -17,9 +17,10 @@ from harness.tools import rocksdb_stats
 from harness.tools.rocksdb_stats import LevelRow
 
 
-class PhaseLevel(NamedTuple):
-    """An LSM level after a phase."""
+class RunLevel(NamedTuple):
+    """An LSM level after a phase of a run."""
 
+    run: str
     phase: str
     level: LevelRow
 
@@ -30,7 +31,7 @@ class Flow:
 
     run: str
     entries: tuple[LedgerEntry, ...]
-    levels: tuple[PhaseLevel, ...]
+    levels: tuple[RunLevel, ...]
 
 
 _flows: Memo[Flow] = Memo()
@@ -69,8 +70,8 @@ def _read(job: _FlowJob) -> Flow:
     return Flow(job.folder.name, entries, tuple(_levels(job)))
 
 
-def _levels(job: _FlowJob) -> Iterator[PhaseLevel]:
+def _levels(job: _FlowJob) -> Iterator[RunLevel]:
     for phase, file in job.outputs:
         text = packed.text(job.folder / file)
         for level in rocksdb_stats.levels(text.splitlines()) or ():
-            yield PhaseLevel(phase, level)
+            yield RunLevel(job.folder.name, phase, level)

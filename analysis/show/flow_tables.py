@@ -7,28 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from analysis import numbers
-from analysis.read.flow import Flow
+from analysis.read.flow import Flow, RunLevel
 from harness import nulls
-from harness.store.ledger import Closure, ClosureState, LedgerEntry
+from harness.store.ledger import ClosureState, LedgerEntry
 from harness.tables import Table, tabulate
-from harness.tools.rocksdb_stats import LevelRow
 
 
 class _RunEntry(NamedTuple):
     run: str
     entry: LedgerEntry
-
-
-class _RunClosure(NamedTuple):
-    run: str
-    interval: str
-    closure: Closure
-
-
-class _RunLevel(NamedTuple):
-    run: str
-    phase: str
-    level: LevelRow
 
 
 def ledger(flows: Sequence[Flow]) -> Table:
@@ -39,19 +26,30 @@ def ledger(flows: Sequence[Flow]) -> Table:
 
 def closures(flows: Sequence[Flow]) -> Table:
     """Return one row per run, interval and pair of layers, in exact bytes."""
-    rows = (
-        _RunClosure(flow.run, entry.name, closure)
+    rows: list[tuple[str, ...]] = [
+        (
+            flow.run,
+            entry.name,
+            one.upper,
+            one.lower,
+            one.state.value,
+            nulls.text(one.above),
+            nulls.text(one.below),
+            nulls.text(nulls.difference(one.above, one.below)),
+            ", ".join(f"{name} {size}" for name, size in one.explained.items()),
+            nulls.text(one.unexplained),
+            one.note,
+        )
         for flow in flows
         for entry in flow.entries
-        for closure in entry.closures
-    )
-    return tabulate(_CLOSURES, rows)
+        for one in entry.closures
+    ]
+    return Table(_CLOSURES, rows)
 
 
 def lsm_levels(flows: Sequence[Flow]) -> Table:
     """Return one row per run, phase and LSM level."""
-    rows = (_RunLevel(flow.run, *level) for flow in flows for level in flow.levels)
-    return tabulate(_LEVELS, rows)
+    return tabulate(_LEVELS, (level for flow in flows for level in flow.levels))
 
 
 def count_states(table: Table) -> str:
@@ -62,10 +60,6 @@ def count_states(table: Table) -> str:
 
 def _bytes(size: Callable[[LedgerEntry], int | None]) -> Callable[[_RunEntry], str]:
     return lambda row: numbers.human(size(row.entry), "B")
-
-
-def _explained(closure: Closure) -> str:
-    return ", ".join(f"{name} {size}" for name, size in closure.explained.items())
 
 
 _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
@@ -85,21 +79,12 @@ _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
     "live V": _bytes(lambda entry: entry.live),
 }
 
-_CLOSURES: dict[str, Callable[[_RunClosure], str]] = {
-    "run": lambda row: row.run,
-    "interval": lambda row: row.interval,
-    "upper layer": lambda row: row.closure.upper,
-    "lower layer": lambda row: row.closure.lower,
-    "state": lambda row: row.closure.state.value,
-    "upper": lambda row: nulls.text(row.closure.above),
-    "lower": lambda row: nulls.text(row.closure.below),
-    "difference": lambda row: nulls.text(nulls.difference(row.closure.above, row.closure.below)),
-    "explained": lambda row: _explained(row.closure),
-    "unexplained": lambda row: nulls.text(row.closure.unexplained),
-    "note": lambda row: row.closure.note,
-}
+_CLOSURES = (
+    *("run", "interval", "upper layer", "lower layer", "state", "upper", "lower", "difference"),
+    *("explained", "unexplained", "note"),
+)
 
-_LEVELS: dict[str, Callable[[_RunLevel], str]] = {
+_LEVELS: dict[str, Callable[[RunLevel], str]] = {
     "run": lambda row: row.run,
     "phase": lambda row: row.phase,
     "level": lambda row: row.level.level,

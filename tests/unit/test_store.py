@@ -176,7 +176,7 @@ def test_large_raw_files_are_packed_under_the_checksums(tmp_path: Path) -> None:
     writer.write("series/long.csv", "t,n\n" + "1.0,2\n" * 1000)
     final = writer.commit()
     assert packed.text(final / "raw/printed") == "hello\n" * 1000
-    assert read_columns(final / "series/long.csv") == (["t", "n"], [[1.0, 2.0]] * 1000)
+    assert read_columns(final / "series/long.csv") == (["t", "n"], [[1.0] * 1000, [2.0] * 1000])
     sums = (final / "SHA256SUMS").read_text().splitlines()
     assert [line.split()[1] for line in sums] == ["raw/printed.xz", "series/long.csv.xz"]
     assert checksums.problems(final) == []
