@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.levels.level import DirectIo, LevelUsage
+from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
