@@ -17,10 +17,9 @@ from harness.tools import rocksdb_stats
 from harness.tools.rocksdb_stats import LevelRow
 
 
-class RunLevel(NamedTuple):
-    """An LSM level after a phase of a run."""
+class PhaseLevel(NamedTuple):
+    """An LSM level after a phase."""
 
-    run: str
     phase: str
     level: LevelRow
 
@@ -31,7 +30,7 @@ class Flow:
 
     run: str
     entries: tuple[LedgerEntry, ...]
-    levels: tuple[RunLevel, ...]
+    levels: tuple[PhaseLevel, ...]
 
 
 _flows: Memo[Flow] = Memo()
@@ -70,8 +69,8 @@ def _read(job: _FlowJob) -> Flow:
     return Flow(job.folder.name, entries, tuple(_levels(job)))
 
 
-def _levels(job: _FlowJob) -> Iterator[RunLevel]:
+def _levels(job: _FlowJob) -> Iterator[PhaseLevel]:
     for phase, file in job.outputs:
         text = packed.text(job.folder / file)
         for level in rocksdb_stats.levels(text.splitlines()) or ():
-            yield RunLevel(job.folder.name, phase, level)
+            yield PhaseLevel(phase, level)

@@ -82,14 +82,23 @@ def notes(row: Row) -> str:
 
 def own_notes(row: Row) -> str:
     """Return the notes on this row only: its claim, and the difference it could have shown."""
-    found = []
-    if row.claim is not None:
-        adjusted = "" if row.p_holm is None else f", Holm p {row.p_holm:.2g}"
-        found.append(f"claim {row.claim}: expected {row.expect}{adjusted}")
+    return "; ".join((*_claim_notes(row), *_power_notes(row)))
+
+
+def _claim_notes(row: Row) -> tuple[str, ...]:
+    """Return the expectation of a primary claim and its adjusted p value."""
+    if row.claim is None:
+        return ()
+    adjusted = "" if row.p_holm is None else f", Holm p {row.p_holm:.2g}"
+    return (f"claim {row.claim}: expected {row.expect}{adjusted}",)
+
+
+def _power_notes(row: Row) -> tuple[str, ...]:
+    """Return the smallest difference that the row could have shown, if it shows none."""
     smallest = power.detectable(row.estimate, row.floor)
-    if row.verdict is Verdict.NO_DIFFERENCE and smallest is not None:
-        found.append(f"detectable: {share(smallest)}")
-    return "; ".join(found)
+    if row.verdict is not Verdict.NO_DIFFERENCE or smallest is None:
+        return ()
+    return (f"detectable: {share(smallest)}",)
 
 
 COLUMNS = (

@@ -7,15 +7,28 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from analysis import numbers
-from analysis.read.flow import Flow, RunLevel
+from analysis.read.flow import Flow
 from harness import nulls
-from harness.store.ledger import ClosureState, LedgerEntry
+from harness.store.ledger import Closure, ClosureState, LedgerEntry
 from harness.tables import Table, tabulate
+from harness.tools.rocksdb_stats import LevelRow
 
 
 class _RunEntry(NamedTuple):
     run: str
     entry: LedgerEntry
+
+
+class _RunClosure(NamedTuple):
+    run: str
+    interval: str
+    closure: Closure
+
+
+class _RunLevel(NamedTuple):
+    run: str
+    phase: str
+    level: LevelRow
 
 
 def ledger(flows: Sequence[Flow]) -> Table:
@@ -26,30 +39,19 @@ def ledger(flows: Sequence[Flow]) -> Table:
 
 def closures(flows: Sequence[Flow]) -> Table:
     """Return one row per run, interval and pair of layers, in exact bytes."""
-    rows: list[tuple[str, ...]] = [
-        (
-            flow.run,
-            entry.name,
-            one.upper,
-            one.lower,
-            one.state.value,
-            nulls.text(one.above),
-            nulls.text(one.below),
-            nulls.text(nulls.difference(one.above, one.below)),
-            ", ".join(f"{name} {size}" for name, size in one.explained.items()),
-            nulls.text(one.unexplained),
-            one.note,
-        )
+    rows = (
+        _RunClosure(flow.run, entry.name, closure)
         for flow in flows
         for entry in flow.entries
-        for one in entry.closures
-    ]
-    return Table(_CLOSURES, rows)
+        for closure in entry.closures
+    )
+    return tabulate(_CLOSURES, rows)
 
 
 def lsm_levels(flows: Sequence[Flow]) -> Table:
     """Return one row per run, phase and LSM level."""
-    return tabulate(_LEVELS, (level for flow in flows for level in flow.levels))
+    rows = (_RunLevel(flow.run, *level) for flow in flows for level in flow.levels)
+    return tabulate(_LEVELS, rows)
 
 
 def count_states(table: Table) -> str:
@@ -60,6 +62,10 @@ def count_states(table: Table) -> str:
 
 def _bytes(size: Callable[[LedgerEntry], int | None]) -> Callable[[_RunEntry], str]:
     return lambda row: numbers.human(size(row.entry), "B")
+
+
+def _explained(closure: Closure) -> str:
+    return ", ".join(f"{name} {size}" for name, size in closure.explained.items())
 
 
 _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
@@ -79,12 +85,21 @@ _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
     "live V": _bytes(lambda entry: entry.live),
 }
 
-_CLOSURES = (
-    *("run", "interval", "upper layer", "lower layer", "state", "upper", "lower", "difference"),
-    *("explained", "unexplained", "note"),
-)
+_CLOSURES: dict[str, Callable[[_RunClosure], str]] = {
+    "run": lambda row: row.run,
+    "interval": lambda row: row.interval,
+    "upper layer": lambda row: row.closure.upper,
+    "lower layer": lambda row: row.closure.lower,
+    "state": lambda row: row.closure.state.value,
+    "upper": lambda row: nulls.text(row.closure.above),
+    "lower": lambda row: nulls.text(row.closure.below),
+    "difference": lambda row: nulls.text(nulls.difference(row.closure.above, row.closure.below)),
+    "explained": lambda row: _explained(row.closure),
+    "unexplained": lambda row: nulls.text(row.closure.unexplained),
+    "note": lambda row: row.closure.note,
+}
 
-_LEVELS: dict[str, Callable[[RunLevel], str]] = {
+_LEVELS: dict[str, Callable[[_RunLevel], str]] = {
     "run": lambda row: row.run,
     "phase": lambda row: row.phase,
     "level": lambda row: row.level.level,

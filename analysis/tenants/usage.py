@@ -22,7 +22,7 @@ _COUNTED = ("written", "zeroed", "appended")
 class Use:
     """A tenant's totals from the barrier to the end, null when they cannot be attributed."""
 
-    tenant: TenantRun
+    tenant: str
     written: float | None
     finishes: int | None
     resets: int | None
@@ -72,17 +72,17 @@ def _use(
 ) -> Use:
     others = [one for one in together.tenants if one is not tenant]
     if any(_overlap(tenant, other) for other in others):
-        return Use(tenant, None, None, None)
+        return Use(tenant.name, None, None, None)
     alone = not any(other.device == tenant.device for other in others)
     written = _device_written(run, together, tenant.device) if alone else None
     if commands is None:
-        return Use(tenant, written, None, None)
+        return Use(tenant.name, written, None, None)
     own = [one for one in commands if tenant.owns(one.device, one.zone)]
     if not alone:
         written = sum(_inside(life, together) for life in _lives(run, tenant, own))
     during = [one for one in own if together.began <= one.t <= together.ended]
     return Use(
-        tenant,
+        tenant.name,
         written,
         sum(one.action == "finish" and bool(one.unwritten) for one in during),
         sum(one.action == "reset" for one in during),

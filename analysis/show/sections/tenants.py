@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from analysis import numbers
 from analysis.read.load import RunRecord
@@ -14,10 +15,27 @@ from analysis.tenants.attribution import CoincidenceTest
 from analysis.tenants.fairness import Index, Slowdown
 from analysis.tenants.mix import Mix, TenantRun, mixes
 from analysis.tenants.recovery import Recovery
-from harness.tables import Table, tabulate
+from analysis.tenants.usage import Use
+from harness.tables import tabulate
 
 ORDER = 10
 ID, TITLE, METHOD = "tenants", "Tenants", "tenants"
+
+
+R = TypeVar("R")
+
+
+class _RunUse(NamedTuple):
+    """A tenant's bytes, finishes and resets in one shared run."""
+
+    run: RunRecord
+    tenant: TenantRun
+    use: Use
+
+    def metric(self, name: str) -> str:
+        """Return one of the tenant's metrics."""
+        value = self.run.value(self.tenant.key(name))
+        return numbers.DASH if value is None else numbers.digits(value)
 
 
 def section(data: ReportData) -> Section | None:
@@ -47,41 +65,31 @@ def _parts(data: ReportData, mix: Mix) -> list[Part]:
     return [
         *map(Paragraph, sentences),
         Plots(plots),
-        _grid(mix, "fairness", "", tabulate(_INDEXES, indexes)),
-        _grid(mix, "slowdown", "Slowdowns", tabulate(slowdowns, losses)),
-        _grid(mix, "use", "Bytes, finishes and resets per tenant", _uses(mix)),
-        _grid(mix, "recovery", "Recovery after bursts", tabulate(_RECOVERIES, recoveries)),
-        _grid(mix, "blame", "Latency peaks and events", tabulate(_FINDINGS, findings)),
+        _grid(mix, "fairness", "", _INDEXES, indexes),
+        _grid(mix, "slowdown", "Slowdowns", slowdowns, losses),
+        _grid(mix, "use", "Bytes, finishes and resets per tenant", _USES, _uses(mix)),
+        _grid(mix, "recovery", "Recovery after bursts", _RECOVERIES, recoveries),
+        _grid(mix, "blame", "Latency peaks and events", _FINDINGS, findings),
     ]
 
 
-def _grid(mix: Mix, name: str, title: str, table: Table) -> Grid:
+def _grid(
+    mix: Mix,
+    name: str,
+    title: str,
+    columns: Mapping[str, Callable[[R], str]],
+    records: Iterable[R],
+) -> Grid:
     """Return a table; an empty ``title`` makes it always open."""
     suffix = f"-{slug(mix.label)}" if mix.label else ""
-    source = "raw/tenants.json" if "run" in table.header else "result.json"
+    table = tabulate(columns, records)
+    source = "raw/tenants.json" if "run" in columns else "result.json"
     return Grid(f"tenants-{name}{suffix}", *table, folded=title, source=source, method=METHOD)
 
 
-def _uses(mix: Mix) -> Table:
-    """Return one row per shared run and tenant."""
-    rows: list[tuple[str, ...]] = [
-        (
-            run.name,
-            use.tenant.name,
-            numbers.human(use.written, "B"),
-            numbers.formatted(use.finishes, "d"),
-            numbers.formatted(use.resets, "d"),
-            *(_metric(run, use.tenant, name) for name in ("active_zone_seconds", "denied_opens")),
-        )
-        for run in mix.shared
-        for use in usage.uses(run)
-    ]
-    return Table(_USES, rows)
-
-
-def _metric(run: RunRecord, tenant: TenantRun, name: str) -> str:
-    value = run.value(tenant.key(name))
-    return numbers.DASH if value is None else numbers.digits(value)
+def _uses(mix: Mix) -> list[_RunUse]:
+    tenants = {tenant.name: tenant for tenant in mix.tenants}
+    return [_RunUse(run, tenants[use.tenant], use) for run in mix.shared for use in usage.uses(run)]
 
 
 def _named(finding: CoincidenceTest) -> str:
@@ -105,7 +113,15 @@ _SLOWDOWNS: dict[str, Callable[[Slowdown], str]] = {
     "high": lambda loss: numbers.ratio(loss.estimate.high),
     "n": lambda loss: str(loss.estimate.n),
 }
-_USES = ("run", "tenant", "written", "finishes", "resets", "active seconds", "denied opens")
+_USES: dict[str, Callable[[_RunUse], str]] = {
+    "run": lambda row: row.run.name,
+    "tenant": lambda row: row.use.tenant,
+    "written": lambda row: numbers.human(row.use.written, "B"),
+    "finishes": lambda row: numbers.formatted(row.use.finishes, "d"),
+    "resets": lambda row: numbers.formatted(row.use.resets, "d"),
+    "active seconds": lambda row: row.metric("active_zone_seconds"),
+    "denied opens": lambda row: row.metric("denied_opens"),
+}
 _RECOVERIES: dict[str, Callable[[Recovery], str]] = {
     "run": lambda row: row.run,
     "tenant": lambda row: row.tenant,
