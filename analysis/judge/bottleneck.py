@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from analysis.read.load import CampaignData, RunRecord
 from harness.store.spec import PhaseSpec
-from harness.tables import Table
+from harness.tables import Table, tabulate
 
 UNCLEAR = "unclear"
 _JOBS = 2  # RocksDB's default of max_background_jobs
@@ -211,6 +211,12 @@ class Bottleneck:
         return "; ".join(map(str, self.signs))
 
 
+class _LabelledPhase(NamedTuple):
+    run: RunRecord
+    phase: str
+    bottleneck: Bottleneck
+
+
 def judge(phase: PhaseMetrics) -> Bottleneck:
     """Label a phase; ``unclear`` if no sign holds."""
     measured = [Evidence(sign, share) for sign in SIGNS if (share := sign.share(phase)) is not None]
@@ -226,13 +232,15 @@ def label_phases(run: RunRecord) -> dict[str, Bottleneck]:
 
 def table(campaign: CampaignData) -> Table:
     """Return one row per measured phase of the ok runs."""
-    rows: list[tuple[str, ...]] = [
-        (run.name, phase, bottleneck.label, bottleneck.evidence)
-        for run in campaign.latest
-        if run.ok
-        for phase, bottleneck in label_phases(run).items()
-    ]
-    return Table(("run", "phase", "label", "evidence"), rows)
+    return tabulate(
+        _COLUMNS,
+        (
+            _LabelledPhase(run, phase, bottleneck)
+            for run in campaign.latest
+            if run.ok
+            for phase, bottleneck in label_phases(run).items()
+        ),
+    )
 
 
 def _metrics(run: RunRecord, spec: PhaseSpec) -> PhaseMetrics:
@@ -250,3 +258,11 @@ def _metrics(run: RunRecord, spec: PhaseSpec) -> PhaseMetrics:
         cpus=cpus if isinstance(cpus, int) else None,
         jobs=int(spec.flags.get("max_background_jobs", _JOBS)),
     )
+
+
+_COLUMNS: dict[str, Callable[[_LabelledPhase], str]] = {
+    "run": lambda row: row.run.name,
+    "phase": lambda row: row.phase,
+    "label": lambda row: row.bottleneck.label,
+    "evidence": lambda row: row.bottleneck.evidence,
+}

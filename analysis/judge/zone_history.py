@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from analysis.judge.zn540 import LatencyCurve
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from harness.store import packed
-from harness.tables import Table
+from harness.tables import Table, tabulate
 from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import ProbeSummary, Treatment
@@ -62,61 +62,68 @@ class ProbedCommand:
     """Latencies of one command of a treatment in a run (ns), and the ZN540's mean (ms)."""
 
     name: str
-    samples: Sequence[int]
+    samples: tuple[int, ...]
     published: float | None
 
     @property
     def mean(self) -> float:
         """The mean in microseconds."""
-        return _mean_us(self.samples)
+        return sum(self.samples) / len(self.samples) / _NS_PER_US
 
 
 def commands(one: Probed, treatment: Treatment) -> list[ProbedCommand]:
     """Return the timed commands of a treatment."""
     percent = one.percent(treatment)
     reset = zn540.RESET_AFTER_FINISH if treatment.finish else zn540.RESET
-    published = {
-        "finish": zn540.at(zn540.FINISH, percent),
-        "reset": zn540.at(reset, percent),
-        "first write": zn540.FIRST_WRITE,
-    }
-    return [
-        ProbedCommand(name, samples, mean)
-        for name, mean in published.items()
-        if (samples := _samples(treatment, name))
+    found = [
+        ProbedCommand("finish", treatment.finishes, zn540.at(zn540.FINISH, percent)),
+        ProbedCommand("reset", treatment.resets, zn540.at(reset, percent)),
+        ProbedCommand(
+            "first write", tuple(cycle[0] for cycle in treatment.writes), zn540.FIRST_WRITE
+        ),
     ]
+    return [command for command in found if command.samples]
+
+
+class _Timed(NamedTuple):
+    """A command of a treatment in a run."""
+
+    probed: Probed
+    treatment: Treatment
+    command: ProbedCommand
 
 
 def latency_table(runs: Sequence[Probed]) -> Table:
     """Return one row per run, treatment and command."""
-    rows: list[tuple[str, ...]] = [
+    return tabulate(
+        _LATENCIES,
         (
-            one.run.name,
-            treatment.name,
-            f"{one.percent(treatment):.4g} %",
-            command.name,
-            str(len(command.samples)),
-            numbers.human(command.mean, "us"),
-            numbers.human(quantile(command.samples, 0.5), "us"),
-            numbers.human(quantile(command.samples, 0.99, least_above=SAMPLES_ABOVE), "us"),
-            numbers.human(max(command.samples) / _NS_PER_US, "us"),
-            numbers.human(_published_us(command), "us"),
-        )
-        for one in runs
-        for treatment in one.summary.treatments
-        for command in commands(one, treatment)
-    ]
-    return Table(_LATENCIES, rows)
+            _Timed(one, treatment, command)
+            for one in runs
+            for treatment in one.summary.treatments
+            for command in commands(one, treatment)
+        ),
+    )
 
 
 def _published_us(command: ProbedCommand) -> float | None:
     return None if command.published is None else command.published * _US_PER_MS
 
 
-_LATENCIES = (
-    *("run", "treatment", "zone written", "command", "n"),
-    *("mean", "median", "p99", "largest", "ZN540 mean"),
-)
+_LATENCIES: dict[str, Callable[[_Timed], str]] = {
+    "run": lambda row: row.probed.run.name,
+    "treatment": lambda row: row.treatment.name,
+    "zone written": lambda row: f"{row.probed.percent(row.treatment):.4g} %",
+    "command": lambda row: row.command.name,
+    "n": lambda row: str(len(row.command.samples)),
+    "mean": lambda row: numbers.human(row.command.mean, "us"),
+    "median": lambda row: numbers.human(quantile(row.command.samples, 0.5), "us"),
+    "p99": lambda row: numbers.human(
+        quantile(row.command.samples, 0.99, least_above=SAMPLES_ABOVE), "us"
+    ),
+    "largest": lambda row: numbers.human(max(row.command.samples) / _NS_PER_US, "us"),
+    "ZN540 mean": lambda row: numbers.human(_published_us(row.command), "us"),
+}
 
 
 class Timing(NamedTuple):
@@ -186,6 +193,15 @@ ORDERS = (
 )
 
 
+class _Judged(NamedTuple):
+    """An order judged in one cell."""
+
+    cell: str
+    order: LatencyOrder
+    estimate: Estimate
+    verdict: str
+
+
 def order_table(runs: Sequence[Probed], *, emulated: bool) -> Table:
     """Return one row per cell and order: ratio of geometric means, and whether the order holds.
 
@@ -197,19 +213,11 @@ def order_table(runs: Sequence[Probed], *, emulated: bool) -> Table:
         (cell, order, _compare(own, order)) for cell, own in cells.items() for order in ORDERS
     ]
     p_values = [1.0 if one.p_value is None else one.p_value for _, _, one in tested]
-    rows: list[tuple[str, ...]] = [
-        (
-            cell,
-            order.text,
-            numbers.ratio(found.center),
-            _interval(found),
-            str(found.n),
-            numbers.ratio(order.published),
-            "not a result" if emulated else _word(found, p),
-        )
-        for (cell, order, found), p in zip(tested, stats.holm(p_values), strict=True)
-    ]
-    return Table(_ORDERS, rows)
+    judged = (
+        _Judged(cell, order, estimate, "not a result" if emulated else _word(estimate, p))
+        for (cell, order, estimate), p in zip(tested, stats.holm(p_values), strict=True)
+    )
+    return tabulate(_ORDERS, judged)
 
 
 def _compare(runs: Sequence[Probed], order: LatencyOrder) -> Estimate:
@@ -223,7 +231,15 @@ def _interval(estimate: Estimate) -> str:
     return f"{numbers.ratio(estimate.low)} … {numbers.ratio(estimate.high)}"
 
 
-_ORDERS = ("cell", "direction", "ratio", "95 % interval", "n", "ZN540", "verdict")
+_ORDERS: dict[str, Callable[[_Judged], str]] = {
+    "cell": lambda row: row.cell,
+    "direction": lambda row: row.order.text,
+    "ratio": lambda row: numbers.ratio(row.estimate.center),
+    "95 % interval": lambda row: _interval(row.estimate),
+    "n": lambda row: str(row.estimate.n),
+    "ZN540": lambda row: numbers.ratio(row.order.published),
+    "verdict": lambda row: row.verdict,
+}
 
 
 def _word(estimate: Estimate, p: float) -> str:
@@ -242,12 +258,8 @@ def _means(runs: Sequence[Probed], timing: Timing) -> Mapping[str, float]:
         samples = _samples(treatment, timing.command) if treatment else ()
         if samples:
             block = f"{one.run.host}/{one.run.result.repetition}"
-            means[block] = _mean_us(samples)
+            means[block] = sum(samples) / len(samples) / _NS_PER_US
     return means
-
-
-def _mean_us(samples: Sequence[int]) -> float:
-    return sum(samples) / len(samples) / _NS_PER_US
 
 
 def _samples(treatment: Treatment, command: str) -> Sequence[int]:

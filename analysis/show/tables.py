@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from analysis import numbers
 from analysis.judge import bottleneck, comparability, rounds
+from analysis.judge.comparability import Difference
 from analysis.judge.compare import Comparison
 from analysis.judge.drift import Drift
 from analysis.judge.fingerprint import fingerprint
@@ -15,8 +17,33 @@ from analysis.read.load import CampaignData, RunRecord
 from analysis.read.steady import PhaseSteady, window
 from analysis.show import costs, flow_tables, render
 from harness import nulls
+from harness.store.result import Issue, Utilisation
 from harness.store.spec import HostPlan
 from harness.tables import Table, csv_text, tabulate
+
+
+class _RunIssue(NamedTuple):
+    run: str
+    issue: Issue
+
+
+class _Spread(NamedTuple):
+    """The variance components of a phase's throughput in one group of runs."""
+
+    phase: str
+    value: str
+    stratum: str
+    components: Components
+
+
+class _RunUtilisation(NamedTuple):
+    run: RunRecord
+    used: Utilisation
+
+
+class _GroupDifference(NamedTuple):
+    group: str
+    difference: Difference
 
 
 def tables_of(comparison: Comparison) -> dict[str, Table]:
@@ -76,20 +103,8 @@ def _runs(campaign: CampaignData) -> Table:
 
 
 def _issues(campaign: CampaignData) -> Table:
-    rows: list[tuple[str, ...]] = [
-        (
-            run.name,
-            issue.severity.value,
-            issue.code,
-            issue.phase or "",
-            issue.message,
-            nulls.text(issue.expected),
-            nulls.text(issue.actual),
-        )
-        for run in campaign.runs
-        for issue in run.result.issues
-    ]
-    return Table(_ISSUES, rows)
+    found = (_RunIssue(run.name, issue) for run in campaign.runs for issue in run.result.issues)
+    return tabulate(_ISSUES, found)
 
 
 def _steady(comparison: Comparison) -> Table:
@@ -106,21 +121,22 @@ def _steady(comparison: Comparison) -> Table:
 
 def _rounds(comparison: Comparison) -> Table:
     """Return the spread of throughput between the runs of a group and between a run's blocks."""
-    rows: list[tuple[str, ...]] = [
-        (
-            phase.phase,
-            phase.value,
-            phase.stratum,
-            str(found.runs),
-            str(found.rounds),
-            _spread(found, found.between),
-            _spread(found, found.within),
-            _percent(found.share_between),
-        )
+    spreads = (
+        _Spread(phase.phase, phase.value, phase.stratum, components)
         for phase in comparison.steady
-        if (found := rounds.components(phase.throughputs)) is not None
-    ]
-    return Table(("phase", comparison.contrast, *_ROUNDS), rows)
+        if (components := rounds.components(phase.throughputs)) is not None
+    )
+    columns: dict[str, Callable[[_Spread], str]] = {
+        "phase": lambda row: row.phase,
+        comparison.contrast: lambda row: row.value,
+        "stratum": lambda row: row.stratum,
+        "runs": lambda row: str(row.components.runs),
+        "blocks": lambda row: str(row.components.rounds),
+        "spread between runs": lambda row: _spread(row.components, row.components.between),
+        "spread within runs": lambda row: _spread(row.components, row.components.within),
+        "share of variance between runs": lambda row: _percent(row.components.share_between),
+    }
+    return tabulate(columns, spreads)
 
 
 def _spread(components: Components, variance: float) -> str:
@@ -128,29 +144,21 @@ def _spread(components: Components, variance: float) -> str:
 
 
 def _utilisation(campaign: CampaignData) -> Table:
-    rows: list[tuple[str, ...]] = [
-        (
-            run.name,
-            run.result.status.value,
-            _percent(used.target),
-            _percent(used.u_ns),
-            _percent(used.u_drive),
-            numbers.human(used.live_bytes, "B"),
-            numbers.human(used.allocated_bytes, "B"),
-        )
+    used = (
+        _RunUtilisation(run, run.result.utilisation)
         for run in campaign.runs
-        if (used := run.result.utilisation) is not None
-    ]
-    return Table(_UTILISATION, rows)
+        if run.result.utilisation is not None
+    )
+    return tabulate(_UTILISATION, used)
 
 
 def _differences(comparison: Comparison) -> Table:
-    rows: list[tuple[str, ...]] = [
-        (group, one.what, *one.texts, one.consequence)
+    found = (
+        _GroupDifference(group, difference)
         for group, differences in comparison.differences.items()
-        for one in differences
-    ]
-    return Table(("group", "what", "baseline", "value", "consequence"), rows)
+        for difference in differences
+    )
+    return tabulate(_DIFFERENCES, found)
 
 
 def _environment(campaign: CampaignData) -> Table:
@@ -203,12 +211,15 @@ _RUNS: dict[str, Callable[[RunRecord], str]] = {
     "issues": lambda run: ", ".join(issue.code for issue in run.result.issues),
 }
 
-_ISSUES = ("run", "severity", "code", "phase", "message", "expected", "actual")
-_ROUNDS = (
-    *("stratum", "runs", "blocks", "spread between runs", "spread within runs"),
-    "share of variance between runs",
-)
-_UTILISATION = ("run", "status", "target", "u_ns", "u_drive", "live (V)", "allocated (A)")
+_ISSUES: dict[str, Callable[[_RunIssue], str]] = {
+    "run": lambda row: row.run,
+    "severity": lambda row: row.issue.severity.value,
+    "code": lambda row: row.issue.code,
+    "phase": lambda row: row.issue.phase or "",
+    "message": lambda row: row.issue.message,
+    "expected": lambda row: nulls.text(row.issue.expected),
+    "actual": lambda row: nulls.text(row.issue.actual),
+}
 
 _DRIFT: dict[str, Callable[[Drift], str]] = {
     "metric": lambda drift: drift.metric,
@@ -219,6 +230,24 @@ _DRIFT: dict[str, Callable[[Drift], str]] = {
     "p": lambda drift: f"{drift.p_value:.2g}",
     "Holm p": lambda drift: f"{drift.p_holm:.2g}",
     "verdict": lambda drift: "drift" if drift.shown else "none shown",
+}
+
+_UTILISATION: dict[str, Callable[[_RunUtilisation], str]] = {
+    "run": lambda row: row.run.name,
+    "status": lambda row: row.run.result.status.value,
+    "target": lambda row: _percent(row.used.target),
+    "u_ns": lambda row: _percent(row.used.u_ns),
+    "u_drive": lambda row: _percent(row.used.u_drive),
+    "live (V)": lambda row: numbers.human(row.used.live_bytes, "B"),
+    "allocated (A)": lambda row: numbers.human(row.used.allocated_bytes, "B"),
+}
+
+_DIFFERENCES: dict[str, Callable[[_GroupDifference], str]] = {
+    "group": lambda row: row.group,
+    "what": lambda row: row.difference.what,
+    "baseline": lambda row: row.difference.texts[0],
+    "value": lambda row: row.difference.texts[1],
+    "consequence": lambda row: row.difference.consequence,
 }
 
 _FACTS: dict[str, Callable[[HostPlan], str]] = {
