@@ -356,6 +356,7 @@ def test_each_phase_has_a_predicted_time_and_a_limit() -> None:
     work = bare.work(Sized(), None, RIG.device, 20)
     assert work.predicted == Prediction(Bytes(3 * (320 << 20)), Bytes(0), 6 + 10 + 3 + 10)
     assert [phase.timeout_seconds for phase in work.phases] == [50, 20, 50]
+    assert not any(phase.expects_gc for phase in work.phases)
     assert work.timeout_seconds == 300 + 50 + 20 + 50
 
 

@@ -126,6 +126,17 @@ def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
     assert caught.value.code == "busy"
 
 
+def test_a_slice_that_was_exchanged_is_not_formatted(lab: Lab) -> None:
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * fakes.MIB // 512)})
+    part = lab.host.device("nvme0n3")
+    with lab.taken() as claim:
+        claim.clear()
+        lab.replace_by_another_drive("nvme0n3")
+        with pytest.raises(GuardRefused) as caught:
+            claim.check([part])
+    assert caught.value.code == "identity-changed"
+
+
 def test_a_refusal_behind_the_clearing_clears_nothing_more(lab: Lab) -> None:
     """What was refused are the data of others, which came after the clearing."""
     with pytest.raises(GuardRefused) as caught:

@@ -21,7 +21,7 @@ from harness.run import phase_metrics
 from harness.store.ledger import RUN, Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
+from harness.store.spec import NATIVE, DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
 from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
@@ -505,6 +505,12 @@ NO_ISSUE: dict[str, Callable[[RunFacts], RunFacts]] = {
     "devices busy at the end of the run": lambda run: replace(
         run, ledger=closing(name="run", settled=False)
     ),
+    "a drive in files, of which the kernel logs nothing": lambda run: replace(
+        drive(run, f"{NATIVE} zones-4m", DeviceKind.MODELLED), kernel_log=None
+    ),
+    "a utilisation at the edge of its tolerance": lambda run: replace(
+        run, utilisation=replace(run.utilisation, target=0.5, tolerance=0.25, u_ns=0.75)
+    ),
     "a second of clock jump": lambda run: replace(run, clock_jump=1.0),
     "tenants a second apart": lambda run: replace(run, tenants=TenantFacts(spread=1.0)),
 }
@@ -513,6 +519,15 @@ NO_ISSUE: dict[str, Callable[[RunFacts], RunFacts]] = {
 @pytest.mark.parametrize("case", NO_ISSUE)
 def test_a_rule_that_does_not_apply_is_silent(observed: RunFacts, case: str) -> None:
     assert judge(NO_ISSUE[case](observed)) == ()
+
+
+def test_the_device_that_takes_no_discard_is_named(good: RunFacts) -> None:
+    run = replace(good, level_facts={"discarded": False})
+    other = replace(run.spec.device, path="/dev/nvme9n9")
+    for device, conventional in ((run.spec.device, None), (other, other)):
+        spec = replace(run.spec, conventional=conventional)
+        (found,) = judge(replace(run, spec=spec))
+        assert found.message.startswith(f"{device.path} takes no discard")
 
 
 def test_phases_of_fio_that_are_whole_have_no_issue(good: RunFacts) -> None:
