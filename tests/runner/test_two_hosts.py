@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.plan.hosts import differences
 
 from analysis.judge.compare import compare
 from analysis.read.load import load
 from harness.cli.main import main
+from harness.plan.host_changes import differences
 from harness.store import overview
 from harness.store.campaign import CampaignPaths
 from harness.store.files import dumps

@@ -336,9 +336,9 @@ def test_commands_belong_to_the_owner_of_the_zone(tmp_path: Path) -> None:
         (path / "raw/zones_traced.csv").write_text(table)
 
     aggressor, victim = usage.uses(changed(folder, change))
-    assert (aggressor.tenant.name, aggressor.finishes, aggressor.resets) == ("aggressor", 1, 1)
+    assert (aggressor.tenant, aggressor.finishes, aggressor.resets) == ("aggressor", 1, 1)
     assert aggressor.written == pytest.approx(2 * mib)
-    assert (victim.tenant.name, victim.finishes, victim.resets) == ("victim", 0, 0)
+    assert (victim.tenant, victim.finishes, victim.resets) == ("victim", 0, 0)
     assert victim.written == pytest.approx(7 * mib)
 
 
