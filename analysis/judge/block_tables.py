@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from analysis.judge import stats
 from analysis.judge.guideline import BlockMetric, Guideline, SweepAxis
 from analysis.read.block import BlockPoint
+from analysis.read.grouping import grouped
 
 # Settings in common → block → value. A block is a repetition, whose runs share a seed.
 BlockTable = Mapping[Hashable, Mapping[str, float]]
@@ -30,21 +30,13 @@ def table(points: Sequence[BlockPoint], metric: BlockMetric, names: Sequence[str
 
 def by_device(points: Sequence[BlockPoint]) -> dict[tuple[str, ...], list[BlockPoint]]:
     """Return the points of each device and setting: only points of one are compared."""
-    found: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        found[point.row, *point.others].append(point)
-    return dict(found)
+    return grouped(points, lambda point: (point.row, *point.others))
 
 
 def alike(guideline: Guideline) -> tuple[str, ...]:
     """Return the fields in which both sides of a contrast must be equal: those it does not name."""
-    sides = [side for side in (guideline.side, guideline.base) if side is not None]
-    named = {
-        one.name
-        for side in sides
-        for one in dataclasses.fields(side)
-        if getattr(side, one.name) is not None
-    }
+    sides = (guideline.side, guideline.base)
+    named = {name for side in sides if side is not None for name in side.conditions}
     fields = ("row", "rw", "overwrites", "scheduler", "others", "bs", "in_flight")
     spread = () if "spread" in named else ("iodepth",)
     return (*(name for name in fields if name not in named), *spread)
@@ -67,9 +59,7 @@ def curves(
     """Return each curve with more than one x, and one of its points."""
     fixed = ("row", "rw", "overwrites", "scheduler", "others")
     other = ("iodepth", "jobs") if along is SweepAxis.BS else ("bs",)
-    groups: dict[Hashable, list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        groups[tuple(getattr(point, name) for name in (*fixed, *other))].append(point)
+    groups = grouped(points, lambda point: tuple(getattr(point, name) for name in (*fixed, *other)))
     found = []
     for own in groups.values():
         curve: dict[float, Mapping[str, float]] = {}

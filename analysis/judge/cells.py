@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.judge.select import label
+from analysis.read.grouping import grouped
 from analysis.read.load import Pool, RunRecord
 from harness.store.result import Status
 
@@ -30,9 +31,7 @@ def cell_statuses(pool: Pool, runs: Sequence[RunRecord], *, chosen: bool) -> Ite
     for campaign in pool.campaigns:
         prefix = f"{campaign.label}/" if campaign.label else ""
         latest = [run for run in runs if run.campaign == campaign.label]
-        members: dict[str, list[RunRecord]] = defaultdict(list)
-        for run in latest:
-            members[run.result.cell].append(run)
+        members = grouped(latest, lambda run: run.result.cell)
         attempts = Counter(run.result.cell for run in campaign.runs)
         missing = Counter(planned.spec.cell for planned in campaign.missing)
         planned = [spec for host in campaign.plan.hosts for spec in host.runs]
@@ -41,7 +40,7 @@ def cell_statuses(pool: Pool, runs: Sequence[RunRecord], *, chosen: bool) -> Ite
         }
         places = {level: campaign.level_order(level) for level in set(levels.values())}
         for cell, level in sorted(levels.items(), key=lambda item: (places[item[1]], item[0])):
-            ended = members[cell]
+            ended = members.get(cell, [])
             issues = Counter(issue.code for run in ended for issue in run.result.issues)
             yield CellStatus(
                 cell=prefix + cell,

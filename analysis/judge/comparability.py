@@ -14,6 +14,7 @@ from analysis import numbers
 from analysis.judge import code
 from analysis.judge.fingerprint import GEOMETRY, geometry
 from analysis.read.load import CampaignData, RunRecord
+from harness.levels import LEVELS
 
 BUILD = "host.rocksdb"
 KIND = "device.kind"  # different kinds are never compared
@@ -55,8 +56,9 @@ NAMES = frozenset({"level", "host", "campaign"})
 _HARMLESS = frozenset({"zonelab"})
 # The names of one namespace change between boots; namespaces of a drive have their own.
 _IDENTITY = frozenset(["path", "key", "eui64", "nguid", "uuid", "nsid"])
-# A level that needs a scheduler owns these settings of the queue.
-SCHEDULER = frozenset(["scheduler", "nr_requests", "async_depth", "wbt_lat_usec"])
+# A level that needs a scheduler owns these settings of the zoned queue.
+_OF_SCHEDULER = ("async_depth", "nr_requests", "scheduler", "wbt_lat_usec")
+_QUEUES = tuple(f"manifest.devices.zoned.queue.{node}." for node in ("own", "path"))
 _IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity", "memory_limit"})
 # MemTotal of one machine changes slightly between boots and kernels.
 _MEMORY_TOLERANCE = 0.02
@@ -92,7 +94,7 @@ class Difference:
     """
 
     key: str
-    base: str
+    baseline: str
     level: str
     blocking: bool
     declared: bool = False
@@ -105,7 +107,7 @@ class Difference:
     @property
     def texts(self) -> tuple[str, str]:
         """The values of both sides as readable text."""
-        return _readable(self.key, self.base), _readable(self.key, self.level)
+        return _readable(self.key, self.baseline), _readable(self.key, self.level)
 
     @property
     def consequence(self) -> str:
@@ -133,6 +135,23 @@ def declared(campaign: CampaignData, runs: Sequence[RunRecord]) -> bool:
         and geometry(run.result.device) in [geometry(device) for device in plan.inspection.devices]
         for run, plan in plans
     )
+
+
+def owned_by_levels(runs: Iterable[RunRecord]) -> tuple[str, ...]:
+    """Return the beginnings of recorded keys that belong to the levels of these runs.
+
+    A level declares the settings without which it cannot run.
+    """
+    found: list[str] = []
+    for name in sorted({run.spec.level for run in runs}):
+        level = LEVELS.get(name)
+        if level is None:
+            continue
+        found += level.owns
+        if level.schedulers:
+            found += ["scheduler", "manifest.devices.zoned.scheduler"]
+            found += [queue + key for queue in _QUEUES for key in _OF_SCHEDULER]
+    return tuple(found)
 
 
 def gathered(prints: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:

@@ -166,7 +166,7 @@ class Comparison:
     def mixed_builds(self) -> tuple[str, ...]:
         """One phrase per group that is not judged because RocksDB builds differ."""
         return tuple(
-            f"{group}: {difference.base} vs {difference.level}"
+            f"{group}: {difference.baseline} vs {difference.level}"
             for group, found in self.differences.items()
             for difference in found
             if difference.key == comparability.BUILD

@@ -315,9 +315,8 @@ def _evidence(points: Sequence[SettingValue], direction: Direction) -> str:
     along = direction.along
     found: dict[float, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
-        if point.metric == direction.metric:
-            mine, other = along.sides(point)
-            found[other][mine].append(point.value)
+        mine, other = along.sides(point)
+        found[other][mine].append(point.value)
     parts = []
     for other in sorted(found):
         if len(found[other]) == 1:  # a single setting has no ends

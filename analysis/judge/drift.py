@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from analysis.judge import noise, one_number, stats
 from analysis.judge.select import select_metrics
 from analysis.judge.stats import Interval
 from analysis.read.arrays import FloatArray
+from analysis.read.grouping import grouped
 from analysis.read.load import Pool, RunRecord
 
 _ROUNDING = 1e-12
@@ -90,7 +90,7 @@ def _centred(values: FloatArray, groups: Sequence[str]) -> tuple[FloatArray, int
 def find_drifts(pool: Pool, noise_floor: float) -> tuple[Drift, ...]:
     """Return the drift of every metric of the study that enough runs measured, Holm-adjusted."""
     floors = noise.floors(pool.latest, _different_metrics(pool), noise_floor)
-    ok = [_Started.of(run) for run in pool.latest if run.ok]
+    ok = [run for run in pool.latest if run.ok]
     found = [_find_drift(ok, key, floor.floor) for key, floor in floors.items()]
     drifts = [drift for drift in found if drift is not None]
     adjusted = stats.holm([drift.p_value for drift in drifts])
@@ -101,9 +101,7 @@ def find_drifts(pool: Pool, noise_floor: float) -> tuple[Drift, ...]:
 
 def _different_metrics(pool: Pool) -> list[str]:
     """Return the study's metrics; of those that are proportional in each cell only one."""
-    cells: dict[str, list[RunRecord]] = {}
-    for run in pool.latest:
-        cells.setdefault(_cell(run), []).append(run)
+    cells = grouped(pool.latest, _cell)
     claimed = [claim.metric for claim in pool.first.plan.claims]
     return list(one_number.others_of(select_metrics(pool, ()), cells, claimed))
 
@@ -113,29 +111,13 @@ def _cell(run: RunRecord) -> str:
     return f"{run.host}/{run.cell}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """A run with its campaign, its cell and block (both with the host), and its start."""
-
-    run: RunRecord
-    campaign: str
-    cell: str
-    block: str
-    at: float
-
-    @classmethod
-    def of(cls, run: RunRecord) -> Self:
-        at = datetime.fromisoformat(run.result.started).timestamp()
-        block = f"{run.campaign}/{run.host}/{run.result.block}"
-        return cls(run, run.campaign, _cell(run), block, at)
-
-
-def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | None:
-    values = {one: value for one in runs if (value := one.run.value(key)) is not None and value > 0}
+def _find_drift(runs: Sequence[RunRecord], key: str, floor: float) -> Drift | None:
+    values = {run: value for run in runs if (value := run.value(key)) is not None and value > 0}
     if not values:
         return None
     logs = np.log(np.array([*values.values()], dtype=np.float64))
-    cells, blocks = [one.cell for one in values], [one.block for one in values]
+    cells = [_cell(run) for run in values]
+    blocks = [f"{run.campaign}/{run.host}/{run.result.block}" for run in values]
     fit = slope(cells, blocks, _relative_starts([*values]), logs)
     if fit is None or float(fit.error) == 0:
         return None
@@ -146,16 +128,12 @@ def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | Non
     return Drift(key, change, low, high, len(values), float(p))
 
 
-def _relative_starts(runs: Sequence[_Started]) -> FloatArray:
+def _relative_starts(runs: Sequence[RunRecord]) -> FloatArray:
     """Return each run's start relative to its campaign: 0 for the first run, 1 for the last."""
-    starts: dict[str, list[float]] = {}
-    for one in runs:
-        starts.setdefault(one.campaign, []).append(one.at)
-    first = {campaign: min(times) for campaign, times in starts.items()}
-    span = {campaign: max(times) - first[campaign] for campaign, times in starts.items()}
+    at = {run: datetime.fromisoformat(run.result.started).timestamp() for run in runs}
+    campaigns = grouped(runs, lambda run: run.campaign)
+    first = {name: min(at[run] for run in own) for name, own in campaigns.items()}
+    span = {name: max(at[run] for run in own) - first[name] for name, own in campaigns.items()}
     return np.array(
-        [
-            (one.at - first[one.campaign]) / span[one.campaign] if span[one.campaign] else 0.0
-            for one in runs
-        ]
+        [(t - first[run.campaign]) / (span[run.campaign] or 1) for run, t in at.items()]
     )

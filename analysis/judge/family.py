@@ -7,8 +7,8 @@ claim if it compares the same runs as the declared claim.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from analysis.judge import stats
 from analysis.judge.pairs import Judge
@@ -19,6 +19,8 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
 from harness.store.spec import Claim
+
+K = TypeVar("K")
 
 
 class Key(NamedTuple):
@@ -89,26 +91,38 @@ def victory(row: Row, claimed: Claimed | None) -> Row:
 def declared(judge: Judge) -> tuple[Declared, list[Row]]:
     """Return every comparison that a claim declares, and their rows in the order of the claims.
 
-    A claim without a test counts in the family with p = 1. Rows that cannot have a verdict, such as
-    times on an emulated device, do not count: this was certain before the first run.
+    Rows that cannot have a verdict, such as times on an emulated device, do not count in the
+    family: this was certain before the first run.
     """
     campaign = judge.pool.first
     if judge.pool.several or judge.contrast != campaign.plan.contrast:
         return {}, []
-    tested: dict[Key, tuple[Claim, KeyedRow]] = {}
-    p_values: dict[Key | str, float] = {}
-    for claim in campaign.plan.claims:
-        found = list(rows_of(judge, claim))
-        for one in found:
-            tested[one.key] = claim, one
-            if one.row.verdict not in KNOWN_BEFORE:
-                p = stats.p_beyond(one.row.estimate, one.row.floor)
-                p_values[one.key] = p if one.row.verdict.is_judged and p is not None else 1.0
-        if not found:
+    found = [(claim, list(rows_of(judge, claim))) for claim in campaign.plan.claims]
+    claimed = adjusted(found, KNOWN_BEFORE)
+    rows = {one.key: one for _, own in found for one in own}
+    return claimed, mark(judge, [*rows.values()], claimed)
+
+
+def adjusted(
+    found: Iterable[tuple[Claim, Sequence[tuple[K, Row]]]], uncounted: Collection[Verdict]
+) -> dict[K, Claimed]:
+    """Return every comparison of claims with its claim and its Holm-adjusted p value.
+
+    A claim without a test counts in the family with p = 1. Rows with ``uncounted`` verdicts do not
+    count.
+    """
+    claims: dict[K, Claim] = {}
+    p_values: dict[K | str, float] = {}
+    for claim, rows in found:
+        for key, row in rows:
+            claims[key] = claim
+            if row.verdict not in uncounted:
+                p = stats.p_beyond(row.estimate, row.floor)
+                p_values[key] = p if row.verdict.is_judged and p is not None else 1.0
+        if not rows:
             p_values[claim.id] = 1.0
-    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    claimed = {key: Claimed(claim, adjusted.get(key)) for key, (claim, _) in tested.items()}
-    return claimed, mark(judge, [row for _, row in tested.values()], claimed)
+    holm = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    return {key: Claimed(claim, holm.get(key)) for key, claim in claims.items()}
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:

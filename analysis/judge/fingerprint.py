@@ -11,7 +11,7 @@ from analysis.judge import code
 from analysis.read.load import CampaignData, RunRecord
 from analysis.read.memo import Memo
 from harness.store.codec import encode
-from harness.store.spec import Device
+from harness.store.spec import Device, HostPlan
 
 # The shape of the zoned device.
 GEOMETRY = {
@@ -57,11 +57,11 @@ def _fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     }
     recorded = _record(run.result.manifest.get("host"))
     level = _record(run.result.manifest.get("level"))
-    found["host"] = _host(campaign, run.host, recorded, level)
+    planned = campaign.host_plan(run.host)
+    found["host"] = _host(planned, recorded, level)
     device = run.result.device
     found["device"] = {"kind": device.kind.value, "model": device.model}
     found["geometry"] = geometry(device)
-    planned = campaign.host_plan(run.host)
     if planned and planned.rig:
         found["rig"] = planned.rig
     if run.spec.cold:
@@ -95,11 +95,10 @@ def _record(value: Any) -> dict[str, Any]:
 
 
 def _host(
-    campaign: CampaignData, name: str, recorded: dict[str, Any], level: Mapping[str, Any]
+    planned: HostPlan | None, recorded: dict[str, Any], level: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the host's facts. The run's records replace the plan's and are removed there."""
-    inspection = campaign.inspection(name)
-    host: dict[str, Any] = encode(inspection.host) if inspection else {}
+    host: dict[str, Any] = encode(planned.inspection.host) if planned else {}
     host.pop("name", None)
     for key in ("cpus", "memory_bytes", "kernel", "os"):
         if key in recorded:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,32 +35,17 @@ class EarlierSpread:
     estimate: Estimate
     floor: float
 
+    def finds(self, repetitions: int) -> float | None:
+        """Return the difference that so many blocks show with 80 % power; None: unknown."""
+        found = self.estimate
+        if found.error is None or not found.is_ratio or repetitions <= 1:
+            return None
+        error, df = power.planned(found, repetitions)
+        return power.detectable(dataclasses.replace(found, error=error, df=df), self.floor)
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The power of one row.
-
-    Attributes:
-        spread: the earlier campaign's estimate and noise floor.
-        finds: the smallest relative difference that the planned repetitions show; None: unknown.
-        needed: repetitions that show the wanted effect; None: more than are practical.
-    """
-
-    spread: EarlierSpread
-    finds: float | None
-    needed: int | None
-
-
-def forecast(spreads: Sequence[EarlierSpread], repetitions: int, effect: float) -> list[Forecast]:
-    """Return the power of a study with so many repetitions for each spread."""
-    return [
-        Forecast(
-            spread,
-            _finds(spread, repetitions),
-            power.repetitions(spread.estimate, effect, spread.floor),
-        )
-        for spread in spreads
-    ]
+    def needed(self, effect: float) -> int | None:
+        """Return the repetitions that show an effect; None: more than are practical."""
+        return power.repetitions(self.estimate, effect, self.floor)
 
 
 def spreads_of(earlier: Pool, metrics: Sequence[str], levels: Sequence[str]) -> list[EarlierSpread]:
@@ -123,46 +107,34 @@ def _estimate(row: Mapping[str, str]) -> Estimate:
     )
 
 
-def _finds(spread: EarlierSpread, repetitions: int) -> float | None:
-    """Return the difference that the interval of ``repetitions`` blocks shows with 80 % power."""
-    found = spread.estimate
-    if found.error is None or not found.is_ratio or repetitions <= 1:
-        return None
-    error = math.sqrt(power.spread_of_a_run(found) ** 2 / repetitions + found.between_cells)
-    paired = found.method is Method.PAIRED
-    df = float(repetitions - 1 if paired else 2 * repetitions - 2)
-    if found.between_cells and found.df is not None:
-        df = min(df, found.df)
-    return power.detectable(dataclasses.replace(found, error=error, df=df), spread.floor)
-
-
 def lines(
-    found: Sequence[Forecast], earlier: str, repetitions: int, effect: float, seconds: float
+    found: Sequence[EarlierSpread], earlier: str, repetitions: int, effect: float, seconds: float
 ) -> list[str]:
     """Return the forecast as text; ``seconds`` is the predicted time of one repetition."""
     if not found:
         return []
-    runs = max(one.spread.estimate.n for one in found)
+    runs = max(one.estimate.n for one in found)
     text = [
         f"what {repetitions} repetition{'s' * (repetitions != 1)} can find with "
         f"{power.POWER:.0%} power, by the spread of "
         f"{runs} runs a side in {earlier}:"
     ]
     for one in found:
-        finds = "unknown" if one.finds is None else wording.share(one.finds)
+        share = one.finds(repetitions)
+        finds = "unknown" if share is None else wording.share(share)
         text.append(
-            f"  {one.spread.metric}, {one.spread.label}: {finds}; "
-            f"{_needed(one, repetitions, effect, seconds)}"
+            f"  {one.metric}, {one.label}: {finds}; {_needed(one, repetitions, effect, seconds)}"
         )
     return text
 
 
-def _needed(one: Forecast, repetitions: int, effect: float, seconds: float) -> str:
+def _needed(one: EarlierSpread, repetitions: int, effect: float, seconds: float) -> str:
     wanted = wording.share(effect)
-    if effect <= one.spread.floor:
+    if effect <= one.floor:
         return f"{wanted} is within the noise floor"
-    if one.needed is None:
+    needed = one.needed(effect)
+    if needed is None:
         return f"{wanted} needs more than {power.MOST_REPETITIONS} repetitions"
-    if (more := one.needed - repetitions) <= 0:
-        return f"{wanted} needs {one.needed}"
-    return f"{wanted} needs {one.needed}: {more} more, about {more * seconds / 60:.0f} min"
+    if (more := needed - repetitions) <= 0:
+        return f"{wanted} needs {needed}"
+    return f"{wanted} needs {needed}: {more} more, about {more * seconds / 60:.0f} min"

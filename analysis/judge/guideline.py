@@ -69,14 +69,16 @@ class Where:
     in_flight: int | None = None
     in_flight_to: int | None = None
 
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The wanted values by name, without those that can be any."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: wanted for name, wanted in values.items() if wanted is not None}
+
     def select(self, points: Iterable[BlockPoint]) -> list[BlockPoint]:
         """Return the points that meet every condition."""
-        left = list(points)
-        for one in fields(self):
-            wanted = getattr(self, one.name)
-            if wanted is not None:
-                left = [point for point in left if _meets(point, one.name, wanted)]
-        return left
+        wanted = self.conditions.items()
+        return [point for point in points if all(_meets(point, *one) for one in wanted)]
 
 
 def _meets(point: BlockPoint, name: str, wanted: Any) -> bool:

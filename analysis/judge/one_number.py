@@ -6,10 +6,10 @@ Two rows would look like two findings.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from analysis.judge.select import metric_info
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from harness.metrics.catalogue import MetricKind
 
@@ -23,9 +23,7 @@ def others_of(
 
     Of proportional metrics, a claimed one is kept, else the first. No claimed metric is left out.
     """
-    groups: dict[object, list[str]] = defaultdict(list)
-    for key in keys:
-        groups[_identity(key, strata) or key].append(key)
+    groups = grouped(keys, lambda key: _identity(key, strata) or key)
     found: dict[str, tuple[str, ...]] = {}
     for members in groups.values():
         stays = [key for key in members if key in claimed] or members[:1]

@@ -7,21 +7,19 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from analysis import numbers
-from analysis.judge import campaigns, stats, timing
+from analysis.judge import campaigns, family, stats, timing
 from analysis.judge.compare import Comparison
-from analysis.judge.family import Claimed, Key, KeyedRow, rows_of, victory
+from analysis.judge.family import Claimed, Key, KeyedRow
 from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 from harness.errors import UsageError
-from harness.store.spec import Claim
 
 # Campaigns of one study have its seed, unless the user sets another one.
 SAME_KEYS = "campaigns share seeds, so their keys are equal; --set seed=N plans others"
@@ -40,19 +38,19 @@ def compare_over(whole: Comparison) -> Comparison:
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    rows = _victories(_pool_rows(whole.judge, whole.baseline, whole.judged), whole.judge)
-    return dataclasses.replace(whole, rows=tuple(rows))
+    declared = _declared(whole.judge)
+    rows = _pool_rows(whole.judge, whole.baseline, whole.judged)
+    marked = (family.victory(row, declared.get(keys)) for keys, row in rows)
+    return dataclasses.replace(whole, rows=tuple(marked))
 
 
-class _Pooled(NamedTuple):
-    """A row over all campaigns, with the comparisons in each."""
+def _pool_rows(
+    judge: Judge, baseline: str, rows: Iterable[KeyedRow]
+) -> list[tuple[frozenset[Key], Row]]:
+    """Pool rows with one baseline that differ only in the campaign.
 
-    keys: frozenset[Key]
-    row: Row
-
-
-def _pool_rows(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_Pooled]:
-    """Pool rows with one baseline that differ only in the campaign."""
+    Each row over all campaigns has the keys of the comparisons in each.
+    """
     pool = judge.pool
     speeds = timing.speeds(pool, judge.contrast, baseline)
     common = [SAME_KEYS] * _share_seeds(pool)
@@ -64,7 +62,7 @@ def _pool_rows(judge: Judge, baseline: str, rows: Iterable[KeyedRow]) -> list[_P
     for (_, _, stratum), members in groups.items():
         alone = {name: one.row for name, one in members.items()}
         keys = frozenset(one.key for one in members.values())
-        pooled.append(_Pooled(keys, _pooled(alone, stratum, pool, speeds, common)))
+        pooled.append((keys, _pooled(alone, stratum, pool, speeds, common)))
     return pooled
 
 
@@ -111,11 +109,12 @@ def _pooled(
     notes.append(f"{share:.0%} of the variance is between campaigns")
     notes += common
     word = stats.verdict(found, first.info.better, noise_floor=floor, claimed=False)
-    if any(row.verdict is Verdict.TIMING_DEPENDENT for row in usable.values()) and (
-        reason := _disagreement(usable, speeds)
-    ):
-        word = Verdict.TIMING_DEPENDENT
-        notes.append(reason)
+    if any(row.verdict is Verdict.TIMING_DEPENDENT for row in usable.values()):
+        estimates = {name: row.estimate for name, row in usable.items()}
+        least = max(row.floor for row in usable.values())
+        if reason := timing.disagreement(estimates, speeds, least):
+            word = Verdict.TIMING_DEPENDENT
+            notes.append(reason)
     return dataclasses.replace(
         first,
         stratum=stratum,
@@ -128,22 +127,10 @@ def _pooled(
     )
 
 
-_WITHOUT_RATIO = (
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-    Verdict.NOT_A_RESULT,
-    Verdict.HOST_BOUND,
-    Verdict.TOO_FEW,
-)
-
-
 def _has_ratio(row: Row) -> bool:
-    estimate = row.estimate
-    return (
-        row.verdict not in _WITHOUT_RATIO
-        and estimate.is_ratio
-        and estimate.method is not Method.NONE
-    )
+    # Campaigns can show together that bytes do not depend on the guest's speed.
+    usable = row.verdict is Verdict.TIMING_DEPENDENT or not row.verdict.is_silent
+    return usable and row.estimate.is_ratio and row.estimate.method is not Method.NONE
 
 
 def _estimate(rows: Sequence[Row]) -> tuple[Estimate, float]:
@@ -171,38 +158,14 @@ def _estimate(rows: Sequence[Row]) -> tuple[Estimate, float]:
     return found, float(pooled.share)
 
 
-def _disagreement(rows: Mapping[str, Row], speeds: Mapping[str, float]) -> str:
-    """Return why ratios depend on the guest's speed; empty if they are shown not to."""
-    estimates = {name: row.estimate for name, row in rows.items()}
-    return timing.disagreement(estimates, speeds, max(row.floor for row in rows.values()))
-
-
-def _victories(shown: Sequence[_Pooled], judge: Judge) -> list[Row]:
-    """Return the rows; claims of every campaign's study get better or worse after Holm."""
-    declared = _declared(judge)
-    return [victory(one.row, declared.get(one.keys)) for one in shown]
-
-
 def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
-    """Return every comparison that claims declare, shown or not, with its adjusted p value.
-
-    A claim without a test counts in the family with p = 1.
-    """
-    claims: dict[frozenset[Key], Claim] = {}
-    p_values: dict[frozenset[Key] | str, float] = {}
-    for claim in _common(judge.pool) if judge.contrast == judge.pool.first.plan.contrast else []:
-        found = _pool_rows(judge, claim.baseline, rows_of(judge, claim))
-        for keys, row in found:
-            claims[keys] = claim
-            if row.verdict is not Verdict.NOT_A_RESULT:
-                p = stats.p_beyond(row.estimate, row.floor) if row.verdict.is_judged else None
-                p_values[keys] = 1.0 if p is None else p
-        if not found:
-            p_values[claim.id] = 1.0
-    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    return {keys: Claimed(claim, adjusted.get(keys)) for keys, claim in claims.items()}
-
-
-def _common(pool: Pool) -> list[Claim]:
+    """Return every comparison that a claim of every campaign's study declares, shown or not."""
+    pool = judge.pool
+    if judge.contrast != pool.first.plan.contrast:
+        return {}
     declared = [set(campaign.plan.claims) for campaign in pool.campaigns]
-    return [claim for claim in pool.first.plan.claims if all(claim in one for one in declared)]
+    common = [claim for claim in pool.first.plan.claims if all(claim in one for one in declared)]
+    found = (
+        (claim, _pool_rows(judge, claim.baseline, family.rows_of(judge, claim))) for claim in common
+    )
+    return family.adjusted(found, (Verdict.NOT_A_RESULT,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.judge import comparability, noise, owned
+from analysis.judge import comparability, noise
 from analysis.judge.comparability import Difference
 from analysis.judge.fingerprint import fingerprint
 from analysis.judge.noise import Floor
@@ -62,7 +62,7 @@ class Judge:
             contrasted,
             declared=declared,
             different_code=self.different_code,
-            owned=(*self.may_differ, *owned.by_levels((*base.ok, *level.ok))),
+            owned=(*self.may_differ, *comparability.owned_by_levels((*base.ok, *level.ok))),
         )
         return (*found, *_drive(base, level, contrasted, self.may_differ))
 
@@ -85,7 +85,6 @@ class Judge:
                 stratum,
                 base,
                 level,
-                pool=self.pool,
                 contrast=self.contrast,
                 diff=diff,
                 floor=self.default_floor if twins else floors[key].floor,

@@ -49,34 +49,32 @@ def detectable(found: Estimate, floor: float = 0.0) -> float | None:
     return math.expm1(min(shift, 50.0))
 
 
-def spread_of_a_run(found: Estimate) -> float:
-    """Return the standard deviation of one within-block log ratio.
+def planned(found: Estimate, n: int) -> tuple[float, float]:
+    """Return the standard error with ``n`` blocks, by the spread of these runs, and its df.
 
-    n is the harmonic mean of both sides' runs: with Welch's t the sides can differ.
+    The spread of one within-block log ratio is s = error·√runs, with the harmonic mean of both
+    sides' runs: with Welch's t the sides can differ. Welch's t has 2n - 2 degrees of freedom. More
+    repetitions do not reduce the part between cells.
     """
-    n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
-    return math.sqrt(max(0.0, (found.error or 0.0) ** 2 - found.between_cells) * n)
+    runs = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
+    spread = math.sqrt(max(0.0, (found.error or 0.0) ** 2 - found.between_cells) * runs)
+    error = math.sqrt(spread**2 / n + found.between_cells)
+    df = float(n - 1 if found.method is Method.PAIRED else 2 * n - 2)
+    return error, min(df, found.df) if found.between_cells and found.df is not None else df
 
 
 def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | None:
     """Return the smallest n with which a relative difference of ``effect`` is shown with POWER.
 
-    The spread of one within-block log ratio is s = error·√n. Welch's t has 2n - 2 degrees of
-    freedom. None if the spread is not known, the effect is within the noise floor, or n would
-    exceed MOST_REPETITIONS.
+    None if the spread is not known, the effect is within the noise floor, or n would exceed
+    MOST_REPETITIONS.
     """
     if found.error is None or not found.is_ratio or effect <= floor:
         return None
-    cells = found.between_cells  # not reduced by more repetitions
-    paired = found.method is Method.PAIRED
-    spread = spread_of_a_run(found)
     wanted = math.log1p(effect) - math.log1p(floor)
 
     def enough(n: int) -> bool:
-        df: float = n - 1 if paired else 2 * n - 2
-        if cells and found.df is not None:
-            df = min(df, found.df)
-        error = math.sqrt(spread**2 / n + cells)
+        error, df = planned(found, n)
         return error == 0 or power(wanted / error, df) >= POWER
 
     choices = range(2, MOST_REPETITIONS + 1)

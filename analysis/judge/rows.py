@@ -73,7 +73,6 @@ def judge_row(
     base: Side,
     level: Side,
     *,
-    pool: Pool,
     contrast: str,
     diff: Sequence[Difference],
     floor: float,
@@ -88,7 +87,7 @@ def judge_row(
     notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
         notes.append("on another rig, as declared (below)")
-    obstacles = [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]
+    obstacles = [*_obstacles(key, info, base, level, diff), *_pooled(base.pool, contrast, found)]
     word, reasons = _refusal(key, base, level, found=found, obstacles=obstacles, slower=slower)
     if word is None:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from analysis.read.grouping import grouped
 from analysis.read.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
 from harness.metrics.catalogue import RESULT, Better, MetricInfo, MetricKind, lookup
@@ -168,10 +169,7 @@ def strata(runs: Iterable[RunRecord], contrast: str) -> dict[str, list[RunRecord
     """Group runs by all factors except the contrasted one. The key names the varying factors."""
     runs = list(runs)
     varying = varying_factors(runs, contrast)
-    groups: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        groups.setdefault(stratum_of(run, varying), []).append(run)
-    return dict(sorted(groups.items()))
+    return dict(sorted(grouped(runs, lambda run: stratum_of(run, varying)).items()))
 
 
 def varying_factors(runs: Sequence[RunRecord], contrast: str) -> list[str]:

@@ -7,15 +7,6 @@ from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 
-# Rows with these verdicts show their values only.
-_NO_RATIO = (
-    Verdict.NOT_A_RESULT,
-    Verdict.HOST_BOUND,
-    Verdict.TIMING_DEPENDENT,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-)
-
 
 def level(row: Row) -> str:
     """Return the level and its stratum."""
@@ -35,7 +26,7 @@ def short(name: str, stratum: str) -> str:
 
 def ratio(row: Row) -> str:
     """Return the ratio, or the difference if a value is zero; a dash without a result."""
-    if row.verdict in _NO_RATIO:
+    if _has_only_values(row):
         return numbers.DASH
     estimate = row.estimate
     if estimate.is_ratio or estimate.center is None:
@@ -46,14 +37,19 @@ def ratio(row: Row) -> str:
 def interval(row: Row) -> str:
     """Return the interval; ``exact`` if values do not vary, a dash if there is none."""
     estimate = row.estimate
-    if estimate.method is Method.EXACT and row.verdict not in _NO_RATIO:
-        return "exact"
-    if estimate.method is Method.NONE or row.verdict in _NO_RATIO:
+    if estimate.method is Method.NONE or _has_only_values(row):
         return numbers.DASH
+    if estimate.method is Method.EXACT:
+        return "exact"
     if estimate.is_ratio:
         return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"
     unit = row.info.unit
     return f"{numbers.human(estimate.low, unit)} .. {numbers.human(estimate.high, unit)}"
+
+
+def _has_only_values(row: Row) -> bool:
+    """Return whether a row shows no ratio; with too few runs it still shows one."""
+    return row.verdict.is_silent and row.verdict is not Verdict.TOO_FEW
 
 
 def share(value: float) -> str:

@@ -14,29 +14,16 @@ LatencyCurve = tuple[tuple[float, float], ...]
 
 # 4 KiB of 1077 MiB.
 _BLOCK = 0.0004
-_US_PER_MS = 1000
 
 _POINTS = points.load(points.FOLDER / "zn540.csv")
 
 
-def _means(curve: str) -> LatencyCurve:
-    return tuple(
-        (point.x, point.value / _US_PER_MS)
-        for point in _POINTS
-        if (point.curve, point.statistic) == (curve, "mean")
-    )
-
-
-def _write(curve: str, x: float) -> float:
-    return dict(_means(curve))[x]
-
-
-RESET = _means("reset_unfinished")
-RESET_AFTER_FINISH = _means("reset_after_finish")
-FINISH = tuple(sorted(_means("finish")))
+RESET = points.means(_POINTS, "reset_unfinished")
+RESET_AFTER_FINISH = points.means(_POINTS, "reset_after_finish")
+FINISH = tuple(sorted(points.means(_POINTS, "finish")))
 # Latencies of a write of 4 KiB that opens its zone, and of one to an open zone.
-FIRST_WRITE = _write("first_write_implicit_open_4k", 0)
-LATER_WRITE = _write("spdk_write_qd1", 4)
+FIRST_WRITE = dict(points.means(_POINTS, "first_write_implicit_open_4k"))[0]
+LATER_WRITE = dict(points.means(_POINTS, "spdk_write_qd1"))[4]
 
 
 def at(curve: LatencyCurve, percent: float) -> float | None:

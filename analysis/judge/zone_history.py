@@ -11,6 +11,7 @@ from analysis.judge import stats, zn540
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import Estimate
 from analysis.judge.zn540 import LatencyCurve
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from harness.store import packed
 from harness.tables import Table, tabulate
@@ -207,9 +208,7 @@ def order_table(runs: Sequence[Probed], *, emulated: bool) -> Table:
     Ratios are paired within runs; p values are Holm-adjusted over all rows. Times of emulated
     devices are not a result, so they have no verdict.
     """
-    cells: dict[str, list[Probed]] = {}
-    for one in runs:
-        cells.setdefault(one.run.cell, []).append(one)
+    cells = grouped(runs, lambda one: one.run.cell)
     tested = [
         (cell, order, _compare(own, order)) for cell, own in cells.items() for order in ORDERS
     ]

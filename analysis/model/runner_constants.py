@@ -48,13 +48,13 @@ RESET_MS = (
 
 def text(measured: Sequence[MeasuredPoint]) -> str:
     """Return the text of ``harness/zn540.py``."""
-    finishes = _means(measured, "finish")
+    finishes = points.means(measured, "finish")
     slope, zero = _line([pair for pair in finishes if pair[0] > 0])
     reset_slope, reset_zero = _line(
-        [pair for pair in _means(measured, "reset_after_finish") if pair[0] > 0]
+        [pair for pair in points.means(measured, "reset_after_finish") if pair[0] > 0]
     )
     finish_slope, finish_zero = round(-slope, 3), round(zero, 1)
-    resets = _means(measured, "reset_unfinished")
+    resets = points.means(measured, "reset_unfinished")
     return _TEXT.format(
         write=round(
             statistics.fmean(_highest(measured, curve, "bw") for curve in _SATURATED_WRITES)
@@ -68,11 +68,6 @@ def text(measured: Sequence[MeasuredPoint]) -> str:
         reset_slope=round(reset_slope, 3),
         resets="".join(f"    ({share!r}, {round(mean, 2)!r}),\n" for share, mean in resets),
     )
-
-
-def _means(measured: Sequence[MeasuredPoint], curve: str) -> list[tuple[float, float]]:
-    """Return (x, mean in ms)."""
-    return [(p.x, p.value / 1000) for p in measured if (p.curve, p.statistic) == (curve, "mean")]
 
 
 def _line(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:

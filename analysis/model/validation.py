@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.read.grouping import grouped
 from analysis.read.points import MeasuredPoint
 from harness.errors import ConfigError
 from harness.plan.curve_models import Case, CurveSet, Grade, job_data, job_name
@@ -153,13 +154,10 @@ def compare(
         )
         for point in points
     ]
-    grouped: dict[tuple[str, str, Grade], list[Compared]] = {}
-    for one in compared:
-        key = (one.point.curve, one.point.statistic, one.grade)
-        grouped.setdefault(key, []).append(one)
+    groups = grouped(compared, lambda one: (one.point.curve, one.point.statistic, one.grade))
     return [
         CurveError(*key, tuple(members), curves.curves[key[0]].known_misses.get(key[1], ""))
-        for key, members in grouped.items()
+        for key, members in groups.items()
     ]
 
 

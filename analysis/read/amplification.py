@@ -16,7 +16,7 @@ import numpy as np
 from analysis.read.arrays import FloatArray
 from analysis.read.flow import read_flows
 from analysis.read.load import RunRecord
-from analysis.read.series import read_by_column
+from analysis.read.series import read_columns
 from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line per capacity of device writes
@@ -111,7 +111,7 @@ def _phases(run: RunRecord) -> list[_Phase]:
     found = []
     for index, phase in enumerate(known):
         begin, end = starts[index], starts[index] + phase.seconds
-        header, columns = read_by_column(run.path / "series" / f"{phase.name}.csv")
+        header, columns = read_columns(run.path / "series" / f"{phase.name}.csv")
         operations = None
         if "operations" in header and columns[0]:
             t, done = columns[0], np.cumsum(columns[header.index("operations")])
@@ -127,7 +127,7 @@ def _phases(run: RunRecord) -> list[_Phase]:
 
 def _by_device(run: RunRecord, name: str, suffix: str) -> dict[str, _Curve]:
     """Return cumulative bytes by device, from columns whose names end in ``suffix``."""
-    header, columns = read_by_column(run.path / "series" / name)
+    header, columns = read_columns(run.path / "series" / name)
     return {
         column.removesuffix(suffix): _Curve(np.array(columns[0]), np.array(values))
         for column, values in zip(header[1:], columns[1:], strict=True)

@@ -27,9 +27,10 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
     """
     events = {
         "flush, compaction": tuple(
-            row[0]
+            t
             for phase in run.result.phases
-            for row in read_columns(run.path / "series" / f"{phase.name}.lsm.csv")[1]
+            for times in read_columns(run.path / "series" / f"{phase.name}.lsm.csv")[1][:1]
+            for t in times
         ),
         "level's GC": collection_times(run.path / "series" / "level.csv"),
     }

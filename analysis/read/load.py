@@ -16,7 +16,6 @@ from harness.store.result import Result, Status
 from harness.store.spec import (
     DeviceKind,
     HostPlan,
-    Inspection,
     PhaseRole,
     PhaseSpec,
     Plan,
@@ -160,11 +159,6 @@ class CampaignData:
             if key not in last or run.result.attempt > last[key].result.attempt:
                 last[key] = run
         return tuple(last.values())
-
-    def inspection(self, host: str) -> Inspection | None:
-        """Return the inspection of a host from the plan."""
-        plan = self.host_plan(host)
-        return plan.inspection if plan else None
 
     def host_plan(self, name: str) -> HostPlan | None:
         """Return the plan of a host."""

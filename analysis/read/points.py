@@ -35,6 +35,7 @@ UNITS: Mapping[str, Mapping[str, float]] = {
 UNJUDGED = ("info", "stretch")
 # The tolerance of values from a closed formula, which have four digits.
 _EXACT = 0.0005
+_US_PER_MS = 1000
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%", re.ASCII)
 
 
@@ -70,6 +71,12 @@ def load(path: Path, curves: Collection[str] | None = None) -> tuple[MeasuredPoi
             f"{path} cannot be read: {reason}", hint="name a CSV file", code="points"
         ) from None
     return tuple(parse(text.splitlines(), str(path), curves))
+
+
+def means(points: Iterable[MeasuredPoint], curve: str) -> tuple[tuple[float, float], ...]:
+    """Return x and the mean in ms of each point of a curve of latencies."""
+    own = (p for p in points if (p.curve, p.statistic) == (curve, "mean"))
+    return tuple((p.x, p.value / _US_PER_MS) for p in own)
 
 
 def parse(

@@ -28,7 +28,7 @@ class PlotSeries:
 
 def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
-    header, columns = read_by_column(run.path / "series" / "diskstats.csv")
+    header, columns = read_columns(run.path / "series" / "diskstats.csv")
     zoned = Path(run.result.device.path).name
     found = []
     for name in ("zoned", "conventional"):
@@ -55,7 +55,7 @@ def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     found = []
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
-        header, columns = read_by_column(path)
+        header, columns = read_columns(path)
         if _OPERATIONS in header and len(columns[0]) > 1:
             t, done = _on_model_clock(run, columns[0]), columns[header.index(_OPERATIONS)]
             steps = [b - a for a, b in pairwise(t)]
@@ -71,7 +71,7 @@ def _on_model_clock(run: RunRecord, times: list[float]) -> list[float]:
 
 
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV as (header, rows); both are empty without the file.
+    """Read a numeric CSV as (header, columns); both are empty without the file.
 
     Incomplete lines are left out: lines with an empty cell, and a last line without a newline,
     whose number can be cut. But an interval without operations is complete: its latencies are empty
@@ -80,12 +80,6 @@ def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     Raises:
         RunFailed: a cell is not a number.
     """
-    header, columns = read_by_column(path)
-    return header, [list(row) for row in zip(*columns, strict=True)]
-
-
-def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV as (header, columns), with the rules of :func:`read_columns`."""
     text = packed.text(path)
     if not text:
         return [], []
@@ -103,11 +97,9 @@ def read_gauges(path: Path) -> tuple[list[str], list[list[float | None]]]:
     Raises:
         RunFailed: a cell is not a number.
     """
-    text = packed.text(path)
-    header, *lines = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
-    whole = [line for line in lines if len(line) == len(header)]
+    header, lines = _whole_lines(packed.text(path))
     try:
-        return header, [[float(cell) if cell else None for cell in line] for line in whole]
+        return header, [[float(cell) if cell else None for cell in line] for line in lines]
     except ValueError:
         raise _not_numeric(path) from None
 
@@ -136,20 +128,24 @@ def _read_regular(text: str) -> tuple[list[str], list[list[float]]] | None:
 
 
 def _read_irregular(text: str) -> tuple[list[str], list[list[float]]]:
-    complete = text[: text.rfind("\n") + 1]
-    header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
+    header, lines = _whole_lines(text)
     latencies = [i for i, name in enumerate(header) if name.startswith(_LATENCY)]
     done = header.index(_OPERATIONS) if latencies and _OPERATIONS in header else None
     rows = []
     for line in lines:
-        if len(line) != len(header):
-            continue
         if done is not None and line[done] == "0":
             for i in latencies:
                 line[i] = line[i] or "nan"
         if all(line):
             rows.append([float(cell) for cell in line])
     return header, [[row[i] for row in rows] for i in range(len(header))]
+
+
+def _whole_lines(text: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header, and the lines that have a cell for each column and end in a newline."""
+    complete = text[: text.rfind("\n") + 1]
+    header, *lines = list(csv.reader(io.StringIO(complete, newline="\n"))) or [[]]
+    return header, [line for line in lines if len(line) == len(header)]
 
 
 def _thinned(name: str, t: list[float], values: list[float]) -> PlotSeries:

@@ -22,7 +22,8 @@ from analysis.read import parallel, trend
 from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
-from analysis.read.series import read_by_column
+from analysis.read.series import read_columns
+from harness.store.spec import PhaseSpec
 
 # A phase is steady only after these device writes since the fill, in capacities.
 TURNOVER = 1.0
@@ -242,25 +243,17 @@ def _on_model_clock(rounds: Rounds, second: float) -> Rounds:
     return replace(rounds, window=(begin * second, end * second), throughputs=rates)
 
 
-class _Phase(NamedTuple):
-    """A measured phase; ``payload`` is user bytes per operation."""
-
-    name: str
-    payload: int
-
-
 @dataclass(frozen=True, slots=True)
 class _RoundsJob:
     """The input of :func:`_rounds_of_run`. It is small, because it is sent to worker processes."""
 
     folder: Path
     capacity: int
-    phases: tuple[_Phase, ...]
+    phases: tuple[PhaseSpec, ...]  # the measured ones
 
     @classmethod
     def of(cls, run: RunRecord) -> Self:
-        phases = tuple(_Phase(spec.name, spec.user_bytes_per_operation) for spec in run.measured)
-        return cls(run.path, run.result.device.capacity, phases)
+        return cls(run.path, run.result.device.capacity, run.measured)
 
 
 def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Rounds | None, ...]]:
@@ -290,24 +283,25 @@ def window(steady: Steady) -> str:
 
 
 def _progress(
-    job: _RoundsJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
+    job: _RoundsJob, phase: PhaseSpec, operations: TimeSeries, written: TimeSeries, filled: float
 ) -> PhaseSeries:
     # The start of the first interval is not recorded, so operations count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
     pending = _column(job.folder / "series" / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
     curve = TimeSeries(operations.t, done)
-    return PhaseSeries(curve, written, pending, phase.payload, job.capacity, filled)
+    payload = phase.user_bytes_per_operation
+    return PhaseSeries(curve, written, pending, payload, job.capacity, filled)
 
 
 def _column(path: Path, name: str) -> TimeSeries | None:
-    header, columns = read_by_column(path)
+    header, columns = read_columns(path)
     if name not in header or not columns[0]:
         return None
     return TimeSeries(tuple(columns[0]), tuple(columns[header.index(name)]))
 
 
 def _written(path: Path) -> TimeSeries | None:
-    header, columns = read_by_column(path)
+    header, columns = read_columns(path)
     own = [
         values
         for name, values in zip(header, columns, strict=True)

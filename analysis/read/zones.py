@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
 
 from analysis.read.load import RunRecord, corrupt
+from harness.errors import RunFailed
 from harness.store import packed
 
 NAME = "zone_commands.csv"
-T = TypeVar("T")
 
 
 class ZoneState(IntEnum):
@@ -34,6 +33,28 @@ _BECOMES = {
     "reset": ZoneState.EMPTY,
 }
 _ALL = "-all"
+_BYTES = ("written", "unwritten")
+
+
+@dataclass(frozen=True, slots=True)
+class DoneCommand:
+    """A successful command in the tracer's timeline; a null ``zone`` stands for all zones.
+
+    ``written``: bytes in the zone at a finish or reset. ``unwritten``: capacity that a finish gave
+    up. Both are null when unknown.
+    """
+
+    t: float
+    device: str
+    zone: int | None
+    action: str
+    written: float | None
+    unwritten: float | None
+
+    @property
+    def kind(self) -> str:
+        """The action, whether on one zone or on all."""
+        return self.action.removesuffix(_ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +85,10 @@ def read_changes(run: RunRecord) -> tuple[StateChange, ...]:
     Raises:
         RunFailed: the timeline is damaged.
     """
-    zones = run.result.device.zones or 0
-    return timeline(run, lambda rows: _changes(rows, zones)) or ()
+    try:
+        return tuple(_changes(read_commands(run) or (), run.result.device.zones or 0))
+    except IndexError:
+        raise _damaged(run) from None
 
 
 def read_occupancies(run: RunRecord) -> tuple[float, ...]:
@@ -74,13 +97,15 @@ def read_occupancies(run: RunRecord) -> tuple[float, ...]:
     Raises:
         RunFailed: the timeline is damaged.
     """
-    return timeline(run, _occupancies) or ()
+    return tuple(
+        100 * one.written / (one.written + one.unwritten)
+        for one in read_commands(run) or ()
+        if one.action == "finish" and one.written is not None and one.unwritten
+    )
 
 
-def timeline(
-    run: RunRecord, parse: Callable[[Iterator[dict[str, str]]], Iterable[T]]
-) -> tuple[T, ...] | None:
-    """Return the items that ``parse`` yields from the tracer's rows; None without a trace.
+def read_commands(run: RunRecord) -> tuple[DoneCommand, ...] | None:
+    """Return the successful commands of the tracer's timeline; None without a trace.
 
     Raises:
         RunFailed: the timeline is damaged.
@@ -90,18 +115,22 @@ def timeline(
         return None
     with file:
         try:
-            return tuple(parse(csv.DictReader(file)))
-        except (KeyError, ValueError, TypeError, IndexError):
-            what = f"{run.name}/series/{NAME} is not a timeline of zones"
-            raise corrupt(what) from None
+            return tuple(_commands(csv.DictReader(file)))
+        except (KeyError, ValueError, TypeError):
+            raise _damaged(run) from None
 
 
-def _occupancies(rows: Iterator[dict[str, str]]) -> Iterator[float]:
+def _damaged(run: RunRecord) -> RunFailed:
+    return corrupt(f"{run.name}/series/{NAME} is not a timeline of zones")
+
+
+def _commands(rows: Iterable[dict[str, str]]) -> Iterator[DoneCommand]:
     for row in rows:
-        if row["action"] == "finish" and row["status"] == "0" and row["unwritten"]:
-            written, unwritten = int(row["written"]), int(row["unwritten"])
-            if unwritten:
-                yield 100 * written / (written + unwritten)
+        if row["unwritten"] is None or row["status"] != "0":
+            continue  # refused, or the last line of a killed run
+        zone = int(row["zone"]) if row["zone"] else None
+        held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)
+        yield DoneCommand(float(row["t"]), row["device"], zone, row["action"], held, given_up)
 
 
 def spans(changes: Sequence[StateChange]) -> list[Span]:
@@ -128,20 +157,16 @@ def _ended(change: StateChange | None, end: float) -> list[Span]:
     return [Span(change.zone, change.state, change.t, end)]
 
 
-def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[StateChange]:
+def _changes(commands: Iterable[DoneCommand], zones: int) -> Iterator[StateChange]:
     now = [ZoneState.EMPTY] * zones
-    for row in rows:
-        if row["written"] is None or row["status"] != "0":  # the last line of a killed run
-            continue
-        action = row["action"]
-        state = _BECOMES.get(action.removesuffix(_ALL))
+    for command in commands:
+        state = _BECOMES.get(command.kind)
         if state is None:
             continue
-        meant = range(zones) if row["zone"] == "" else (int(row["zone"]),)
-        for zone in meant:
+        for zone in range(zones) if command.zone is None else (command.zone,):
             if _changes_it(now[zone], state):
                 now[zone] = state
-                yield StateChange(float(row["t"]), zone, state)
+                yield StateChange(command.t, zone, state)
 
 
 def _changes_it(now: ZoneState, then: ZoneState) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
@@ -44,31 +43,22 @@ _LOOKS: dict[str, Look] = {
 _BAR, _HEAD = 0.2, 0.4  # inches: one layer's bar; a group's name and axis
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer: bytes by origin, null where they were not counted."""
-
-    name: str
-    parts: Mapping[str, float] | None
-
-    @property
-    def size(self) -> float:
-        """Sum of its bytes."""
-        return sum(self.parts.values()) if self.parts else 0.0
+# The bytes of a layer by origin.
+Parts = Mapping[str, float]
 
 
-def layers(entry: LedgerEntry) -> tuple[Layer, ...]:
-    """Return the layers of a ledger entry from top to bottom, in bytes."""
+def layers(entry: LedgerEntry) -> dict[str, Parts | None]:
+    """Return layer → its bytes, from top to bottom; null where they were not counted."""
     submitted, accepted = sum(entry.submitted.values()), sum(entry.accepted.values())
     above = {"WAL": entry.wal, "flush": entry.flush, "compaction": entry.compaction}
     known = {name: float(size) for name, size in above.items() if size is not None}
-    return (
-        Layer("user", None if entry.user is None else {"user": float(entry.user)}),
-        Layer("RocksDB", known if len(known) == len(above) else None),
-        Layer("kernel", _submitted(entry, submitted)),
-        Layer("device", {"from above": float(accepted)} if entry.accepted else None),
-        Layer("media", _media(entry, submitted)),
-    )
+    return {
+        "user": None if entry.user is None else {"user": float(entry.user)},
+        "RocksDB": known if len(known) == len(above) else None,
+        "kernel": _submitted(entry, submitted),
+        "device": {"from above": float(accepted)} if entry.accepted else None,
+        "media": _media(entry, submitted),
+    }
 
 
 def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -82,14 +72,14 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     ]
     if not shown:
         return Plot(name, TITLE, "No ok run has a ledger.")
-    every = [layer for _, runs in shown for run in runs for layer in run]
-    most = max(layer.size for layer in every)
-    factor, unit = numbers.scale(most, "B")
     bars = [_counted(runs) for _, runs in shown]
+    every = [parts for own in bars for members in own.values() for parts in members]
+    most = max((sum(parts.values()) for parts in every), default=0.0)
+    factor, unit = numbers.scale(most, "B")
     heights = [len(own) * _BAR + _HEAD for own in bars]
     figure, stack = panels(0.6 + sum(heights), len(shown), heights)
     for axes, (group, runs), own in zip(stack, shown, bars, strict=True):
-        user = mean([run[0].size for run in runs])
+        user = mean([sum((run["user"] or {}).values()) for run in runs])
         for y, members in enumerate(own.values()):
             _bar(axes, y, members, user=user, factor=factor)
         axes.set_title(group.label, loc="left", fontsize=9, fontweight="bold", pad=2)
@@ -97,7 +87,7 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     stack[-1].set_xlim(0, 1.14 * most / factor or 1)  # room for the multiple of U
     stack[-1].set_xlabel(unit)
     for part, look in _LOOKS.items():
-        if any(part in (layer.parts or ()) for layer in every):
+        if any(part in parts for parts in every):
             stack[0].barh(0, 0, label=part, linewidth=0, **look)
     shared_legend(figure)
     sentence = (
@@ -112,30 +102,30 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     return finish(comparison, figure, Plot(name, TITLE, sentence), MetricKind.BYTES)
 
 
-def _counted(runs: Sequence[Sequence[Layer]]) -> dict[str, list[Layer]]:
+def _counted(runs: Sequence[Mapping[str, Parts | None]]) -> dict[str, list[Parts]]:
     """Return the layers that at least one run counted, by name, from top to bottom."""
-    by_name = {members[0].name: list(members) for members in zip(*runs, strict=True)}
     return {
         name: known
-        for name, members in by_name.items()
-        if (known := [layer for layer in members if layer.parts is not None])
+        for name in runs[0]
+        if (known := [parts for run in runs if (parts := run[name]) is not None])
     }
 
 
 def _uncounted(
-    shown: Sequence[tuple[Group, Sequence[Sequence[Layer]]]], bars: Sequence[Mapping[str, object]]
+    shown: Sequence[tuple[Group, Sequence[Mapping[str, object]]]],
+    bars: Sequence[Mapping[str, object]],
 ) -> str:
     """Return the caption's sentence about layers that are not drawn, '' for none."""
     missing: dict[str, list[str]] = {}
     for (group, runs), own in zip(shown, bars, strict=True):
-        for layer in runs[0]:
-            if layer.name not in own:
-                missing.setdefault(layer.name, []).append(group.label)
+        for name in runs[0]:
+            if name not in own:
+                missing.setdefault(name, []).append(group.label)
     parts = [f"{name} of {', '.join(labels)}" for name, labels in missing.items()]
     return f" Not drawn, because no counter reports it: {'; '.join(parts)}." if parts else ""
 
 
-def _submitted(entry: LedgerEntry, submitted: int) -> Mapping[str, float]:
+def _submitted(entry: LedgerEntry, submitted: int) -> Parts:
     own = {"garbage collection": entry.gc, "metadata, filling": entry.overhead}
     known = {name: float(size) for name, size in own.items() if size is not None}
     # The rest includes the metadata of a level that does not count its own.
@@ -143,7 +133,7 @@ def _submitted(entry: LedgerEntry, submitted: int) -> Mapping[str, float]:
     return {rest: submitted - sum(known.values()), **known}
 
 
-def _media(entry: LedgerEntry, submitted: int) -> Mapping[str, float] | None:
+def _media(entry: LedgerEntry, submitted: int) -> Parts | None:
     media = entry.media_bytes
     if media is None:
         return None
@@ -152,14 +142,13 @@ def _media(entry: LedgerEntry, submitted: int) -> Mapping[str, float] | None:
     return {"from above": float(min(media, submitted)), more: float(max(media - submitted, 0))}
 
 
-def _bar(axes: Axes, y: int, runs: Sequence[Layer], *, user: float, factor: float) -> None:
-    names = dict.fromkeys(name for layer in runs for name in layer.parts or ())
-    parts = [
-        (mean([(layer.parts or {}).get(name, 0.0) for layer in runs]) / factor, _LOOKS[name])
-        for name in names
+def _bar(axes: Axes, y: int, runs: Sequence[Parts], *, user: float, factor: float) -> None:
+    names = dict.fromkeys(name for parts in runs for name in parts)
+    bars = [
+        (mean([parts.get(name, 0.0) for parts in runs]) / factor, _LOOKS[name]) for name in names
     ]
-    end = stacked_bar(axes, y, parts)
-    sizes = [layer.size / factor for layer in runs]
+    end = stacked_bar(axes, y, bars)
+    sizes = [sum(parts.values()) / factor for parts in runs]
     shown = by_rank(sizes)
     axes.plot(shown, [y] * len(shown), "o", color=INK, markersize=2.2)
     if user and y:

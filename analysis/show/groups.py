@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from analysis.judge import wording
 from analysis.judge.compare import Comparison, group_label
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 
 # Okabe & Ito 2008, safe for the common forms of colour blindness. Black and yellow are left out
@@ -41,10 +42,8 @@ def groups_of(comparison: Comparison) -> list[Group]:
 
     Values without an ok run take no colour, because the default study has more levels than colours.
     """
-    by_label: dict[tuple[str, str], list[RunRecord]] = {}
-    for run in comparison.runs:
-        if run.ok:
-            by_label.setdefault(group_label(run, comparison), []).append(run)
+    ok = (run for run in comparison.runs if run.ok)
+    by_label = grouped(ok, lambda run: group_label(run, comparison))
     drawn = {value for value, _ in by_label}
     values = (value for value in comparison.values if value in drawn)
     indexes = {value: index for index, value in enumerate(values)}

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+from analysis.read.grouping import grouped
 from analysis.read.load import CampaignData, RunRecord
 from harness.metrics.catalogue import RESULT, source_patterns
 from harness.store import packed
@@ -43,10 +44,7 @@ class Links:
     @classmethod
     def of(cls, campaign: CampaignData, folder: Path | None) -> Links:
         """Return the links of a campaign's report in ``folder``."""
-        runs: dict[str, list[RunRecord]] = {}
-        for run in campaign.runs:
-            runs.setdefault(run.name, []).append(run)
-        return cls(folder and folder.resolve(), runs)
+        return cls(folder and folder.resolve(), grouped(campaign.runs, lambda run: run.name))
 
     def to(self, path: Path) -> str:
         """Return the link to a file, '' without a folder."""

@@ -92,19 +92,7 @@ def to_json(comparison: Comparison) -> str:
         "claims": [compare_columns.record(row) for row in comparison.claims],
         "cells": encode(comparison.cells),
         "unmeasured": comparison.unmeasured,
-        "differences": {
-            group: [
-                {
-                    "key": difference.key,
-                    "baseline": difference.base,
-                    "level": difference.level,
-                    "blocking": difference.blocking,
-                    "declared": difference.declared,
-                }
-                for difference in differences
-            ]
-            for group, differences in comparison.differences.items()
-        },
+        "differences": encode(comparison.differences),
         "noise_floors": [
             {
                 "metric": floor.metric,

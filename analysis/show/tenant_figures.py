@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import Estimate
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.show.drawing import (
     INK,
@@ -24,7 +25,7 @@ from analysis.show.drawing import (
 )
 from analysis.show.groups import PALETTE
 from analysis.tenants import aligned
-from analysis.tenants.aligned import Events, Line
+from analysis.tenants.aligned import Line
 from analysis.tenants.attribution import Suspect, peaks
 from analysis.tenants.fairness import COLUMNS, Slowdown
 from analysis.tenants.mix import Mix, SharedSpan, read
@@ -93,7 +94,7 @@ def timeline(comparison: Comparison, mix: Mix) -> Plot:
     plot = _plot("series", "All tenants on one clock", mix)
     for run in mix.shared:
         together = read(run)
-        lines = {} if together is None else _lines(run, together)
+        lines = {} if together is None else aligned.read_lines(run, together)
         if together is not None and lines:
             return _timeline(comparison, run, together, lines, plot)
     return plot.captioned("No shared run has a series of any tenant.")
@@ -108,7 +109,7 @@ def _timeline(
 ) -> Plot:
     names = [tenant.name for tenant in together.tenants]
     colors = {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
-    events = {one.tenant: one for one in aligned.events(run, together)}
+    events = aligned.events(run, together)
     second = run.seconds(1.0)  # on the clock of the drive's model
     figure, stack = panels(0.7 + 1.15 * len(names), len(names))
     for axes, name in zip(stack, names, strict=True):
@@ -139,7 +140,10 @@ def _latency(axes: Axes, line: Line, together: SharedSpan, color: str, second: f
 
 
 def _ticks(
-    axes: Axes, others: Mapping[str, str], events: Mapping[str, Events], second: float
+    axes: Axes,
+    others: Mapping[str, str],
+    events: Mapping[str, Mapping[str, FloatArray]],
+    second: float,
 ) -> None:
     """Draw one row of ticks per other tenant (name → colour) below the line."""
     room = 0.09 * len(others)
@@ -150,13 +154,8 @@ def _ticks(
         height = 0.045 + 0.09 * row
         look: Look = {"color": color, "markersize": 5, "markeredgewidth": 0.7}
         look |= {"transform": axes.get_xaxis_transform()}
-        for times in events[other].times.values() if other in events else ():
+        for times in events[other].values():
             axes.plot(times * second, np.full(len(times), height), "|", **look)
-
-
-def _lines(run: RunRecord, together: SharedSpan) -> dict[str, Line]:
-    lines = (aligned.read_line(run, tenant) for tenant in together.tenants)
-    return {line.tenant: line for line in lines if line is not None}
 
 
 def _matrix(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import geometric_mean
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from analysis.show.drawing import MOST_POINTS, Plot, canvas, dots, finish, legend
 from analysis.show.groups import MARKERS, PALETTE, Group
@@ -36,9 +36,7 @@ def over_utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     title = f"{phase}: write amplification over utilisation"
     if metric is None:
         return Plot(_NAME, title, "No phase has a write amplification in every ok run.")
-    levels: dict[str, list[RunRecord]] = defaultdict(list)
-    for run in runs:
-        levels[run.spec.row].append(run)
+    levels = grouped(runs, lambda run: run.spec.row)
     figure, axes = canvas(3.0)
     for index, (level, own) in enumerate(levels.items()):
         color, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
@@ -80,9 +78,7 @@ def _all_have(runs: Sequence[RunRecord], key: str) -> bool:
 
 def means(runs: Sequence[RunRecord], key: str) -> list[tuple[float, float]]:
     """Return the mean achieved utilisation (%) and the geometric mean of a metric, by target."""
-    by_target: dict[object, list[RunRecord]] = defaultdict(list)
-    for run in runs:
-        by_target[run.result.factors.get(FACTOR)].append(run)
+    by_target = grouped(runs, lambda run: run.result.factors.get(FACTOR))
     return sorted(
         (
             100 * sum(_achieved(run) or 0.0 for run in own) / len(own),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from analysis.read.arrays import FloatArray
 from analysis.read.events import collection_times
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
+from analysis.read.zones import read_commands
 from analysis.tenants.attribution import AlignedRun
-from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
-from analysis.tenants.usage import owner, read_commands
+from analysis.tenants.mix import Mix, SharedSpan, read
+from analysis.tenants.usage import owner
 
 # A series' first column of these is used; tails come first, because neighbours affect them most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
@@ -22,7 +23,6 @@ _OPERATIONS = "operations"
 _PER_OPERATION = "time per operation"
 # Zone-management commands in the tracer's timeline; first and last writes are not commands.
 _MANAGEMENT = ("reset", "finish", "open", "close")
-_ALL = "-all"
 GC = "gc"
 # Seconds after the barrier that are left out: all tenants start at once there.
 WARM_UP = 3.0
@@ -38,48 +38,44 @@ class Line:
     ``throughput`` in operations per second.
     """
 
-    tenant: str
     t: FloatArray
     throughput: FloatArray
     latency: FloatArray
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """A tenant's zone-management commands and garbage collections: kind → seconds, sorted."""
-
-    tenant: str
-    times: Mapping[str, FloatArray]
-
-
-def read_line(run: RunRecord, tenant: TenantRun) -> Line | None:
-    """Return a tenant's series of a run, None when there is none."""
-    return read_series(run.path / "series" / f"{tenant.name}.{tenant.phase}.csv", tenant.name)
+def read_lines(run: RunRecord, together: SharedSpan) -> dict[str, Line]:
+    """Return tenant → series, for the tenants of a run that have one."""
+    folder = run.path / "series"
+    return {
+        one.name: line
+        for one in together.tenants
+        if (line := read_series(folder / f"{one.name}.{one.phase}.csv")) is not None
+    }
 
 
-def read_series(path: Path, tenant: str) -> Line | None:
+def read_series(path: Path) -> Line | None:
     """Return a program's series, None with fewer than two samples.
 
     A series without a latency column gets the mean time per operation, 10⁶ / operations per second.
     """
-    header, rows = read_columns(path)
-    if len(rows) < _FEWEST or _OPERATIONS not in header:
+    header, columns = read_columns(path)
+    if _OPERATIONS not in header or len(columns[0]) < _FEWEST:
         return None
-    table = _whole(np.array(rows, dtype=np.float64))
-    rate = _rate(table[:, 0], table[:, header.index(_OPERATIONS)])
+    table = _whole(np.array(columns, dtype=np.float64))
+    t, rate = table[0], _rate(table[0], table[header.index(_OPERATIONS)])
     source = next((column for column in _LATENCY if column in header), None)
     if source is None:
         latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
-        return Line(tenant, table[:, 0], rate, latency, _PER_OPERATION)
-    latency = np.maximum(table[:, header.index(source)], 1e-3)  # must be positive for logs
-    return Line(tenant, table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
+        return Line(t, rate, latency, _PER_OPERATION)
+    latency = np.maximum(table[header.index(source)], 1e-3)  # must be positive for logs
+    return Line(t, rate, latency, source.removesuffix("_us").replace("_", " "))
 
 
 def _whole(table: FloatArray) -> FloatArray:
     """Drop the last sample when its interval is incomplete, because its count is not a rate."""
-    spacing = np.diff(table[:, 0])
-    return table[:-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
+    spacing = np.diff(table[0])
+    return table[:, :-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
 
 
 def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
@@ -92,22 +88,24 @@ def _rate(t: FloatArray, counts: FloatArray) -> FloatArray:
     return np.divide(counts, spacing, out=np.zeros(len(t)), where=spacing > 0)
 
 
-def events(run: RunRecord, together: SharedSpan) -> list[Events]:
-    """Return every tenant's events; events of shared or unowned zones are left out."""
+def events(run: RunRecord, together: SharedSpan) -> dict[str, dict[str, FloatArray]]:
+    """Return tenant → kind → sorted seconds of its zone-management commands and collections.
+
+    Events of shared or unowned zones are left out.
+    """
     events_of: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
     for command in read_commands(run) or ():
-        kind = command.action.removesuffix(_ALL)
         name = owner(together.tenants, command.device, command.zone)
-        if kind in _MANAGEMENT and name is not None:
-            events_of[name].setdefault(kind, []).append(command.t)
+        if command.kind in _MANAGEMENT and name is not None:
+            events_of[name].setdefault(command.kind, []).append(command.t)
     for tenant in together.tenants:
         times = collection_times(run.path / "series" / f"{tenant.name}.level.csv")
         if times:
             events_of[tenant.name][GC] = list(times)
-    return [
-        Events(name, {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())})
+    return {
+        name: {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())}
         for name, kinds in events_of.items()
-    ]
+    }
 
 
 def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
@@ -115,23 +113,22 @@ def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
     observations: dict[str, list[AlignedRun]] = {name: [] for name in mix.names}
     for run in mix.shared:
         together = read(run)
-        lines = [] if together is None else [read_line(run, tenant) for tenant in together.tenants]
-        if together is None or not all(lines):
+        lines = {} if together is None else read_lines(run, together)
+        if together is None or len(lines) < len(together.tenants):
             continue
-        grid = _grid(together, [line for line in lines if line is not None])
+        grid = _grid(together, [*lines.values()])
         if grid is None:
             continue
         counted = {
-            one.tenant: {
+            name: {
                 kind: np.histogram(times, bins=grid)[0].astype(np.float64)
-                for kind, times in one.times.items()
+                for kind, times in kinds.items()
             }
-            for one in events(run, together)
+            for name, kinds in events(run, together).items()
         }
-        for line in lines:
-            if line is not None:
-                others = {name: kinds for name, kinds in counted.items() if name != line.tenant}
-                observations[line.tenant].append(AlignedRun(on_grid(line, grid), others))
+        for name, line in lines.items():
+            others = {other: kinds for other, kinds in counted.items() if other != name}
+            observations[name].append(AlignedRun(on_grid(line, grid), others))
     return observations
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.judge.select import by_block, strata
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord, corrupt
 from harness.store import packed
 from harness.store.codec import SCHEMA_VERSION
@@ -73,7 +75,8 @@ class Mix:
     def values(self, tenant: TenantRun, metric: str) -> tuple[dict[str, float], dict[str, float]]:
         """Return block → value of a tenant's metric: alone, and shared."""
         key = tenant.key(metric)
-        return by_block(self.solo.get(tenant.name, ()), key), by_block(self.shared, key)
+        alone = by_block(self.solo.get(tenant.name, ()), key, FACTOR)
+        return alone, by_block(self.shared, key, FACTOR)
 
 
 def read(run: RunRecord) -> SharedSpan | None:
@@ -98,27 +101,12 @@ def read(run: RunRecord) -> SharedSpan | None:
 def mixes(runs: Iterable[RunRecord]) -> list[Mix]:
     """Return the mixes with an ok shared run, one per combination of the other factors."""
     members = [run for run in runs if run.ok and FACTOR in run.result.factors]
-    names = sorted({name for run in members for name in run.result.factors} - {FACTOR})
-    varying = [
-        name for name in names if len({str(run.result.factors.get(name)) for run in members}) > 1
-    ]
-    groups: dict[str, list[RunRecord]] = {}
-    for run in members:
-        label = ", ".join(f"{name} {run.result.factors.get(name)}" for name in varying)
-        groups.setdefault(label, []).append(run)
-    candidates = (_mix(label, group) for label, group in sorted(groups.items()))
-    return [mix for mix in candidates if mix is not None]
-
-
-def by_block(runs: Iterable[RunRecord], key: str) -> dict[str, float]:
-    """Return block → value, for runs that measured it."""
-    return {run.block_key(FACTOR): value for run in runs if (value := run.value(key)) is not None}
+    groups = strata(members, FACTOR)
+    return [mix for label, own in groups.items() if (mix := _mix(label, own)) is not None]
 
 
 def _mix(label: str, runs: Sequence[RunRecord]) -> Mix | None:
-    by_value: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        by_value.setdefault(str(run.result.factors[FACTOR]), []).append(run)
+    by_value = grouped(runs, lambda run: str(run.result.factors[FACTOR]))
     shared = tuple(by_value.get(SHARED, ()))
     together = next((tenants for run in shared if (tenants := read(run)) is not None), None)
     if together is None:

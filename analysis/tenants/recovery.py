@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
-from analysis.tenants.aligned import Line, read_line
+from analysis.tenants.aligned import Line, read_lines
 from analysis.tenants.mix import Mix, read
 
 # Times below are seconds in the run's files, which have a sample per second on every drive.
@@ -97,13 +97,13 @@ def _recoveries(run: RunRecord) -> list[Recovery]:
     together = read(run)
     if together is None:
         return []
-    lines = [line for tenant in together.tenants if (line := read_line(run, tenant)) is not None]
-    busy = {line.tenant: bursts(line, together.ended) for line in lines}
+    lines = read_lines(run, together)
+    busy = {name: bursts(line, together.ended) for name, line in lines.items()}
     result: list[Recovery] = []
-    for line in lines:
+    for name, line in lines.items():
         for other, times in busy.items():
             usual = _usual(line, times)
-            if other == line.tenant or usual is None:
+            if other == name or usual is None:
                 continue
             for index, burst in enumerate(times):
                 until = times[index + 1].begin if index + 1 < len(times) else float("inf")
@@ -111,7 +111,7 @@ def _recoveries(run: RunRecord) -> list[Recovery]:
                 result.append(
                     Recovery(
                         run.name,
-                        line.tenant,
+                        name,
                         other,
                         Burst(run.seconds(burst.begin), run.seconds(burst.end)),
                         lost,
@@ -132,4 +132,4 @@ def _usual(line: Line, others: Sequence[Burst]) -> float | None:
 
 def _until(line: Line, moment: float) -> Line:
     seen = line.t <= moment
-    return Line(line.tenant, line.t[seen], line.throughput[seen], line.latency[seen], line.source)
+    return Line(line.t[seen], line.throughput[seen], line.latency[seen], line.source)

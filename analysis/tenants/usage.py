@@ -6,35 +6,16 @@ The bytes of two tenants in one file system cannot be separated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
+from analysis.read.zones import DoneCommand, read_commands
 from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
 _TOTALS = "zones_traced.csv"  # in raw/; with several namespaces, their name is the prefix
 _COUNTED = ("written", "zeroed", "appended")
-_DONE = "0"
-_BYTES = ("written", "unwritten")
-
-
-@dataclass(frozen=True, slots=True)
-class DoneCommand:
-    """A successful command in the tracer's timeline; a null ``zone`` stands for all zones.
-
-    ``written``: bytes in the zone at a finish or reset. ``unwritten``: capacity that a finish gave
-    up. Both are null when unknown.
-    """
-
-    t: float
-    device: str
-    zone: int | None
-    action: str
-    written: float | None
-    unwritten: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +26,6 @@ class Use:
     written: float | None
     finishes: int | None
     resets: int | None
-
-
-def read_commands(run: RunRecord) -> tuple[DoneCommand, ...] | None:
-    """Return the tracer's timeline, None for an untraced run.
-
-    Raises:
-        RunFailed: the timeline is damaged.
-    """
-    return zones.timeline(run, _commands)
 
 
 def owner(tenants: Sequence[TenantRun], device: str, zone: int | None) -> str | None:
@@ -74,11 +46,9 @@ def uses(run: RunRecord) -> list[Use]:
 def device_rate(run: RunRecord) -> float | None:
     """Return the bytes per second of all devices while the tenants measured."""
     together = read(run)
-    header, rows = read_columns(run.path / "series" / "diskstats.csv")
-    columns = [i for i, name in enumerate(header) if name.endswith((".read_bytes", ".write_bytes"))]
     if together is None:
         return None
-    return _rate(together, rows, columns)
+    return _rate(run, together, lambda name: name.endswith((".read_bytes", ".write_bytes")))
 
 
 def against_best_solo(mix: Mix) -> dict[str, float]:
@@ -176,38 +146,29 @@ def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -
 def _totals(run: RunRecord, device: str) -> dict[int, float]:
     """Return zone → bytes written since tracing began."""
     for name in (f"{device}.{_TOTALS}", _TOTALS):
-        header, rows = read_columns(run.path / "raw" / name)
+        header, columns = read_columns(run.path / "raw" / name)
         if "zone" in header:
-            zone = header.index("zone")
-            columns = [i for i, name in enumerate(header) if name in _COUNTED]
-            return {int(row[zone]): sum(row[i] for i in columns) for row in rows}
+            of_zones = map(int, columns[header.index("zone")])
+            counts = [columns[i] for i, name in enumerate(header) if name in _COUNTED]
+            return dict(zip(of_zones, map(sum, zip(*counts, strict=True)), strict=False))
     return {}
 
 
 def _device_written(run: RunRecord, together: SharedSpan, device: str) -> float | None:
-    header, rows = read_columns(run.path / "series" / "diskstats.csv")
-    name = f"{Path(device).name}.write_bytes"
-    rate = _rate(together, rows, [header.index(name)] if name in header else [])
+    rate = _rate(run, together, lambda name: name == f"{device}.write_bytes")
     return None if rate is None else rate * (together.ended - together.began)
 
 
-def _rate(
-    together: SharedSpan, rows: Sequence[Sequence[float]], columns: Sequence[int]
-) -> float | None:
-    """Return the increase of cumulative columns per second, between samples in the window."""
-    inside = [row for row in rows if together.began <= row[0] <= together.ended]
-    if not columns or len(inside) < 2 or inside[-1][0] <= inside[0][0]:  # noqa: PLR2004 - a span
+def _rate(run: RunRecord, together: SharedSpan, counts: Callable[[str], bool]) -> float | None:
+    """Return the increase per second of cumulative bytes, between samples in the window.
+
+    ``counts`` selects columns of the devices' series.
+    """
+    header, columns = read_columns(run.path / "series" / "diskstats.csv")
+    own = [values for name, values in zip(header, columns, strict=True) if counts(name)]
+    times = columns[0] if own else []
+    inside = [i for i, t in enumerate(times) if together.began <= t <= together.ended]
+    span = times[inside[-1]] - times[inside[0]] if inside else 0.0
+    if span <= 0:
         return None
-    rise = sum(inside[-1][i] - inside[0][i] for i in columns)
-    return rise / (inside[-1][0] - inside[0][0])
-
-
-def _commands(rows: Iterator[dict[str, str]]) -> Iterator[DoneCommand]:
-    for row in rows:
-        if (
-            row["unwritten"] is None or row["status"] != _DONE
-        ):  # refused, or the last line of a killed run
-            continue
-        zone = int(row["zone"]) if row["zone"] else None
-        held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)
-        yield DoneCommand(float(row["t"]), row["device"], zone, row["action"], held, given_up)
+    return sum(values[inside[-1]] - values[inside[0]] for values in own) / span

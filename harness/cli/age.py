@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +24,7 @@ from harness.machine.paths import RUNTIME, Paths
 from harness.observe import zone_reports
 from harness.quantities import format_size
 from harness.store.codec import encode
+from harness.store.files import dumps
 from harness.store.spec import Device
 
 SUMMARY = "precondition devices: purge them, write all of them, purge them again"
@@ -123,7 +123,7 @@ def _precondition(
 def _print(records: Sequence[Condition | None], format_: str) -> None:
     """Print the last preconditioning of each device; JSON is a list."""
     if format_ == "json":
-        print(json.dumps(encode(records), indent=1))
+        print(dumps(records), end="")
         return
     for done in records:
         if done is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import RUNTIME, Paths
 from harness.run.inspection import inspect
-from harness.store.codec import encode
+from harness.store.files import dumps
 from harness.store.spec import Device, Inspection, Reason
 from harness.tables import csv_text
 
@@ -91,7 +90,7 @@ def execute(arguments: argparse.Namespace) -> int:
         host_name=arguments.host_name,
     )
     if arguments.format == "json":
-        print(json.dumps(encode(inspection), indent=1))
+        print(dumps(inspection), end="")
     elif arguments.format == "csv":
         rows = [[fact, value] for fact, value in facts_of(inspection.device).items()]
         rows += [

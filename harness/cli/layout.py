@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import RUNTIME, Paths
 from harness.quantities import format_size, parse_size
-from harness.store.codec import encode
+from harness.store.files import dumps
 from harness.store.spec import Bytes, DeviceContents
 
 SUMMARY = "plan the namespaces of a drive and create them"
@@ -184,7 +183,7 @@ def _show(
     commands += [" ".join(apply.create_argv(drive.device, one)) for one in planned.create]
     if format_ == "json":
         record = {"drive": drive, "layout": planned, "commands": commands, "contents": contents}
-        print(json.dumps(encode(record | {"unfinished": unfinished}), indent=1))
+        print(dumps(record | {"unfinished": unfinished}), end="")
         return
     rows = [
         {

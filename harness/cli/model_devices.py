@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness.plan.drive_files import load_model
 from harness.plan.drive_models import DriveModel
 from harness.plan.drive_values import size
 from harness.plan.fields import FieldError
-from harness.store.files import write_atomic
+from harness.store.files import dumps, write_atomic
 from harness.tools import zoneblk
 
 _FIELDS = ("device", "model", "dilation", "size", "process", "uuid")
@@ -85,7 +84,7 @@ def _launcher() -> Sequence[str]:
 
 def _export(arguments: argparse.Namespace) -> int:
     model = _sized(load_model(arguments.model), arguments)
-    text = json.dumps(drive_files.program_input(model), indent=1) + "\n"
+    text = dumps(drive_files.program_input(model))
     if arguments.out is None:
         print(text, end="")
     else:

@@ -6,7 +6,6 @@ The same steps as ansible/site.yml takes on a host: inspect, plan, run, collect,
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import tempfile
@@ -31,8 +30,7 @@ from harness.run import inspection
 from harness.run.execute import Request, execute_plan
 from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths, load_plan
-from harness.store.codec import encode
-from harness.store.files import write_atomic
+from harness.store.files import dumps, write_atomic
 from harness.store.result import BAD
 from harness.store.spec import Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
@@ -109,7 +107,7 @@ def play(
     devices = [drive.device(campaign.contents) for drive in campaign.drives]
     with tempfile.TemporaryDirectory(prefix="zonelab-native-") as scratch:
         file = Path(scratch) / "host.json"
-        file.write_text(json.dumps(encode(_inspection(devices))), encoding="utf-8")
+        file.write_text(dumps(_inspection(devices)), encoding="utf-8")
         named = ["--campaign", campaign.name, "--results", str(campaign.results)]
         code = cli.main(["plan", *study, *named, "--inspection", f"{HOST}={file}"])
     if code:
@@ -234,8 +232,7 @@ def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
         devices = [drive.device(campaign.contents) for drive in campaign.drives]
         campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)
         for device, drive in zip(devices, campaign.drives, strict=True):
-            text = json.dumps(drive_files.program_input(drive.model), indent=1) + "\n"
-            write_atomic(NativeDrive(device).model, text)
+            write_atomic(NativeDrive(device).model, dumps(drive_files.program_input(drive.model)))
         paths = Paths(campaign.state, campaign.contents / "run", campaign.contents / "lock")
         request = Request(host_name=HOST, program=db_bench.find(), paths=paths, retry=retry)
         plan = load_plan(CampaignPaths(campaign.results / campaign.name).plan)

@@ -15,7 +15,7 @@ from harness.plan import endurance, load, media, show
 from harness.plan.cells import cells_of
 from harness.plan.devices import zone_sizes
 from harness.plan.expand import expand, part_of
-from harness.plan.hosts import require_alike
+from harness.plan.host_changes import require_alike
 from harness.plan.reference import with_zones_of
 from harness.plan.requirements import check_programs
 from harness.plan.save import campaign_name, check_campaign, join, save
@@ -204,7 +204,10 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         return ExitCode.OK
     hosts = _hosts(arguments)
     campaign = campaign_name(arguments.campaign, study.name)
-    _require_alike(hosts, arguments, campaign)
+    # Hosts and wear of a campaign that is already planned were checked when it was planned.
+    planned = CampaignPaths(arguments.results / campaign).plan.exists()
+    if not (planned or arguments.different_hosts):
+        require_alike(hosts)
     part = expand(study, workload, hosts, campaign, arguments.rig)
     if wanted.effect_decides:
         more = power.enough(part, wanted.effect, study.repetitions, arguments.earlier)
@@ -227,7 +230,8 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     if arguments.check:
         return ExitCode.OK
-    _require_endurance(arguments, wear, campaign)
+    if not planned:
+        endurance.require_allowed(wear, parse_share(arguments.endurance_limit))
     fresh = save(plan, hosts, arguments.results, portable(sys.argv, Path.cwd()))
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
@@ -254,14 +258,6 @@ def _hosts(arguments: argparse.Namespace) -> list[tuple[str, Inspection]]:
     return hosts
 
 
-def _require_alike(
-    hosts: Sequence[tuple[str, Inspection]], arguments: argparse.Namespace, campaign: str
-) -> None:
-    """Refuse hosts that differ, unless this is declared or the campaign is already planned."""
-    if not (arguments.different_hosts or CampaignPaths(arguments.results / campaign).plan.exists()):
-        require_alike(hosts)
-
-
 def for_rig(study: Study) -> str:
     """Return the study to run on rigs of this machine; print a note if it is not the named one."""
     if study.on_rigs is not None:
@@ -283,14 +279,6 @@ def _wear(arguments: argparse.Namespace, plan: Plan) -> list[endurance.Wear]:
     rated = arguments.rated_endurance
     before = endurance.Conditioning(arguments.precondition_passes, arguments.remainder_full)
     return endurance.wear(plan, Bytes(parse_size(rated)) if rated else None, before)
-
-
-def _require_endurance(
-    arguments: argparse.Namespace, wear: Sequence[endurance.Wear], campaign: str
-) -> None:
-    """Refuse too much wear, unless the campaign is already planned."""
-    if not CampaignPaths(arguments.results / campaign).plan.exists():
-        endurance.require_allowed(wear, parse_share(arguments.endurance_limit))
 
 
 def _settings(arguments: argparse.Namespace, repetitions: int | None) -> dict[str, Any]:

@@ -92,7 +92,6 @@ def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
     Raises:
         UsageError: no earlier campaign shows the spread of its runs.
     """
-    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
     from harness.plan.study_models import MOST_REPETITIONS  # noqa: PLC0415
 
     claimed = {(claim.metric, claim.level) for claim in plan.claims}
@@ -105,7 +104,7 @@ def enough(plan: Plan, effect: float, planned: int, earlier: str | None) -> int:
             hint="name a campaign of the study with --earlier, or give a number of --repetitions",
             code="repetitions",
         )
-    found = [one.needed for one in forecast.forecast(spreads, planned, effect)]
+    found = [one.needed(effect) for one in spreads]
     return max([planned, *(n for n in found if n is not None and n <= MOST_REPETITIONS)])
 
 
@@ -115,8 +114,7 @@ def lines(plan: Plan, effect: float, repetitions: int, earlier: str | None) -> l
 
     longest = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
     name, spreads = _spreads_of(plan, earlier)
-    found = forecast.forecast(spreads, repetitions, effect)
-    text = forecast.lines(found, name, repetitions, effect, longest / max(1, repetitions))
+    text = forecast.lines(spreads, name, repetitions, effect, longest / max(1, repetitions))
     if not text and earlier:
         return [
             f"the spread of these metrics and levels cannot be estimated from {earlier}: the power "

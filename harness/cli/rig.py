@@ -32,6 +32,8 @@ examples:
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
 _Action = Callable[[argparse.Namespace, Talk], int]
+# What `up` and `status` print as JSON beside the access to a rig.
+_FACTS = ("port", "pid", "accelerator", "boot_seconds", "started", "lease_seconds", "image")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -238,15 +240,7 @@ def _show(running: RigState, form: str) -> None:
     }
     devices = [asdict(device) for device in running.devices]
     if form == "json":
-        facts = {
-            "port": running.port,
-            "pid": running.pid,
-            "accelerator": running.accelerator,
-            "boot_seconds": running.boot_seconds,
-            "started": running.started,
-            "lease_seconds": running.lease_seconds,
-            "image": running.image,
-        }
+        facts = {name: getattr(running, name) for name in _FACTS}
         print(json.dumps({**access, **facts, "devices": devices}, indent=2))
         return
     if form == "table":

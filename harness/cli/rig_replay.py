@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from harness.rig.replay import differences, machine, planned
 from harness.rig.replay.differences import DifferingFile
 from harness.rig.replay.planned import PlannedRun
 from harness.rig.talk import Talk
+from harness.store.files import dumps
 from harness.store.rundir import load_result
 
 _HELP = """Execute one run of a timed rig again, without the other runs of its campaign, in a
@@ -87,13 +87,13 @@ def _print(
         facts = {
             "run": found.spec.run,
             "verdict": verdict,
-            "status": replayed.status.value,
+            "status": replayed.status,
             "replays": [str(path) for path in compared],
             "files": len(differences.names(compared[-1])),
-            "differences": [asdict(one) for one in differing],
+            "differences": differing,
             "recorded": changes,
         }
-        print(json.dumps(facts, indent=1))
+        print(dumps(facts), end="")
         return
     print(f"{verdict}: {_sentence(compared, differing)}; the run is {replayed.status.value}")
     if differing:

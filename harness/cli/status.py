@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,10 +87,10 @@ def _show(campaign: CampaignPaths, states: Sequence[RunState], left: int, format
             "runs_total": len(states),
             "pending": left,
             "counts": overview.counts(states),
-            "runs": encode(states),
+            "runs": states,
             "rigs_to_come": load_plan(campaign.plan).rigs_to_come,
         }
-        print(json.dumps(record, indent=1))
+        print(dumps(record), end="")
         return
     print_records([encode(state) for state in states], format_)
     if format_ == "table":
@@ -111,7 +110,7 @@ def _show_live(path: Path, format_: str, *, settle: bool) -> None:
         if settle:
             write_atomic(path, dumps(record))
     if format_ == "json":
-        print(json.dumps(encode(record), indent=1))
+        print(dumps(record), end="")
     elif format_ == "table":
         print(record.line)
     else:

@@ -114,7 +114,14 @@ def execute(arguments: argparse.Namespace) -> int:
         return code
     campaign = _campaign(arguments)
     folder = CampaignPaths(RESULTS / campaign)
-    variables = _variables(arguments, study.name, campaign)
+    variables = {
+        "study": study.name,
+        "campaign": campaign,
+        "levels": arguments.levels,
+        "repetitions": arguments.repetitions,
+        "settings": " ".join(arguments.settings),
+        "retry": arguments.retry,
+    }
     code, reported = ExitCode.INTERRUPTED, False
     try:
         code, reported = _run(rigs, variables, parts=len(parts) > 1)
@@ -220,17 +227,6 @@ def _set_up(rig: str) -> int:
     if code == 0:
         control.build(found, Talk())
     return code
-
-
-def _variables(arguments: argparse.Namespace, study: str, campaign: str) -> dict[str, str]:
-    return {
-        "study": study,
-        "campaign": campaign,
-        "levels": arguments.levels,
-        "repetitions": arguments.repetitions,
-        "settings": " ".join(arguments.settings),
-        "retry": arguments.retry,
-    }
 
 
 def _play(rig: str, variables: dict[str, str]) -> tuple[int, bool]:

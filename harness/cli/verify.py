@@ -74,10 +74,8 @@ def execute(arguments: argparse.Namespace) -> int:
                 f"--{option} is for claims", hint="add --claims; without it nothing is compared"
             )
     if archive := find_archive(arguments.campaign):
-        with (
-            tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
-            bundle.unpacked(archive, Path(folder)) as (root, found),
-        ):
+        with tempfile.TemporaryDirectory(prefix="zonelab-") as folder:
+            root, found = bundle.unpacked(archive, Path(folder))
             return _verify(CampaignPaths(root), arguments, found)
     return _verify(find_campaign(arguments.campaign), arguments, [])
 

@@ -282,16 +282,10 @@ class Execution:
 
 
 def create_argv(device: str, planned: PlannedNamespace) -> list[str]:
-    """Return the command that creates one namespace.
-
-    For a zoned namespace both size and capacity are its size. The drive decides the zone capacity
-    (NVMe Zoned Namespace Command Set, "Zone Capacity"), which is checked afterwards.
-    """
-    blocks = planned.size // planned.block
+    """Return the command that creates one namespace; its zone capacity is checked afterwards."""
     return nvme_cli.create_argv(
         device,
-        blocks=blocks,
-        capacity=blocks,
+        blocks=planned.size // planned.block,
         format_=planned.format,
         csi=nvme_cli.ZNS if planned.zoned else nvme_cli.NVM,
         resources=planned.active,

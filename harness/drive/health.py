@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from harness.errors import HostError
@@ -14,7 +13,7 @@ _WORN_PCT = 100
 _MARGIN = 5
 _LOOK_SECONDS = 5.0
 # An idle drive in a chassis with fans cools by 20 K in some minutes.
-COOL_SECONDS = 900.0
+_COOL_SECONDS = 900.0
 
 # Bits of SMART's critical warning (NVM Express base specification).
 _WARNINGS = (
@@ -57,14 +56,7 @@ def faults(smart: Mapping[str, int]) -> list[str]:
     return found
 
 
-def wait_cool(
-    host: Host,
-    name: str,
-    say: Callable[[str], None],
-    *,
-    pause: Callable[[float], None] = time.sleep,
-    patience: float = COOL_SECONDS,
-) -> int | None:
+def wait_cool(host: Host, name: str, say: Callable[[str], None]) -> int | None:
     """Wait until a drive has cooled down; return its temperature in kelvin.
 
     Returns None if the drive does not report it.
@@ -73,7 +65,7 @@ def wait_cool(
         HostError: the drive stays warm (code ``drive-hot``).
     """
     limit = host.warning_temperature(name)
-    deadline = host.monotonic() + patience
+    deadline = host.monotonic() + _COOL_SECONDS
     announced = False
     while True:
         smart = host.smart(name)
@@ -89,4 +81,4 @@ def wait_cool(
         if not announced:
             say(f"{name} is at {kelvin - 273} degrees C: waiting until it is cooler")
             announced = True
-        pause(_LOOK_SECONDS)
+        host.pause(_LOOK_SECONDS)

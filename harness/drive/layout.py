@@ -102,9 +102,7 @@ def _namespaces(
             code="no-zoned-format",
         )
     capacity, unit = _zone(drive, wanted, zone_size)
-    room: int = drive.controller.total or sum(
-        namespace.allocated or namespace.size for namespace in drive.namespaces
-    )
+    room: int = drive.controller.total or sum(namespace.taken for namespace in drive.namespaces)
     notes = [drive.note] if drive.note else []
     planned = []
     if wanted.conventional:
@@ -170,7 +168,7 @@ def _zone(drive: Drive, wanted: Wanted, zone_size: Bytes) -> tuple[Bytes, int]:
                 hint="leave the zone capacity out: the drive reports it",
                 code="zone-capacity",
             )
-        return capacity, -(-(namespace.allocated or zones * capacity) // zones)
+        return capacity, -(-namespace.taken // zones)
     if wanted.zone_capacity is None:
         raise ConfigError(
             "the zone capacity of this drive is unknown: no zoned namespace is attached",

@@ -34,6 +34,16 @@ class Namespace:
         """Number of zones."""
         return self.size // self.zone_size if self.zone_size else None
 
+    @property
+    def taken(self) -> Bytes:
+        """Bytes that it takes from the drive; its capacity if the drive does not report them."""
+        if self.allocated:
+            return self.allocated
+        # The size counts whole zones, of which a drive stores the capacity only.
+        if self.zones and self.zone_capacity:
+            return Bytes(self.zones * self.zone_capacity)
+        return self.size
+
 
 @dataclass(frozen=True, slots=True)
 class Drive:
@@ -78,7 +88,7 @@ def read(host: Host, device: str) -> Drive:
     """
     controller = nvme_cli.identify(device)
     nodes = block_nodes(host, device)
-    nsids = nvme_cli.namespaces(device, allocated=True)
+    nsids = nvme_cli.namespaces(device)
     spaces = [_namespace(host, device, nsid, nodes.get(nsid, "")) for nsid in nsids]
     formats, zone_sizes, note = _formats(device, [space.nsid for space in spaces])
     divisible = nvme_ioctl.divisible_zones(Path(device).name, host.sysfs.dev)

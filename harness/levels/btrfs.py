@@ -14,7 +14,7 @@ from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import PERCENT, Option, Text
 from harness.observe.gauges import Gauge, number
 from harness.observe.signatures import Probe
-from harness.store.spec import Device, Reason, Scalar
+from harness.store.spec import Device, Reason
 from harness.tools import mkfs_btrfs, mount, proc, zone_reset
 
 # fs/btrfs/zoned.c: BTRFS_MIN_ZONE_SIZE, BTRFS_MAX_ZONE_SIZE, BTRFS_MIN_ACTIVE_ZONES.
@@ -108,8 +108,10 @@ class Btrfs(FileSystemLevel):
         proc.run(mkfs_btrfs.argv(zoned, label=context.label), timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(zoned, target, "btrfs", text(context.options, "mount_options"))
         threshold = context.options.get("bg_reclaim_threshold")
-        if threshold is not None:
-            self._set_threshold(zoned, threshold)
+        if threshold is not None:  # reclaim block groups used less than this share (%)
+            names = (*self._allocation(zoned), "data", "bg_reclaim_threshold")
+            hint = "0 to 100, on a kernel that has the setting"
+            self.kernel.set(*names, value=threshold, hint=hint)
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return the counters of ``gc`` and free bytes from the allocation, not from statvfs.
@@ -125,16 +127,16 @@ class Btrfs(FileSystemLevel):
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the reclaim counters of /sys/fs/btrfs/<uuid>/allocation/{data,metadata}/."""
-        folder = self._sysfs(Path(up.devices[0].path))
+        folder = self._allocation(Path(up.devices[0].path))
         raw: dict[str, int] = {}
         for space in _SPACES:
             for name in (*_RECLAIM, *_STATE):
-                value = self.kernel.counter("fs", "btrfs", folder, "allocation", space, name)
+                value = self.kernel.counter(*folder, space, name)
                 if value is not None:
                     raw[f"{space}.{name}"] = value
         counts = [raw.get(f"{space}.reclaim_count") for space in _SPACES]
         sizes = [raw.get(f"{space}.reclaim_bytes") for space in _SPACES]
-        source = f"/sys/fs/btrfs/{folder}/allocation/{{data,metadata}}/reclaim_{{count,bytes}}"
+        source = f"/sys/{'/'.join(folder)}/{{data,metadata}}/reclaim_{{count,bytes}}"
         if None in counts or None in sizes:
             source += "; this kernel does not have them"
         return LevelUsage(
@@ -147,40 +149,30 @@ class Btrfs(FileSystemLevel):
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
         """Read the same counters."""
-        folder = self._sysfs(Path(up.devices[0].path))
+        folder = self._allocation(Path(up.devices[0].path))
         return tuple(
-            number(
-                self.kernel.sys("fs", "btrfs", folder, "allocation", space, name), f"{space}_{name}"
-            )
+            number(self.kernel.sys(*folder, space, name), f"{space}_{name}")
             for space in _SPACES
             for name in (*_RECLAIM, *_STATE)
         )
 
     def _free_bytes(self, device: Device) -> int | None:
         """Return free bytes for data; None where sysfs lacks a counter."""
-        folder = self._sysfs(Path(device.path))
-
-        def counter(space: str, name: str) -> int | None:
-            return self.kernel.counter("fs", "btrfs", folder, "allocation", space, name)
-
-        data = [counter("data", name) for name in ("total_bytes", *_TAKEN)]
+        folder = self._allocation(Path(device.path))
+        names = ("total_bytes", *_TAKEN)
+        data = [self.kernel.counter(*folder, "data", name) for name in names]
         if None in data or not (device.zones and device.zone_size and device.zone_capacity):
             return None
         total, *taken = (value for value in data if value is not None)
-        allocated = sum(counter(space, "total_bytes") or 0 for space in _ALLOCATED)
+        totals = (self.kernel.counter(*folder, space, "total_bytes") for space in _ALLOCATED)
+        allocated = sum(size or 0 for size in totals)
         logs = 1 + sum(offset < device.size for offset in _SUPER_MIRRORS)
         unallocated = device.zones - logs * _SUPER_LOG_ZONES - allocated // device.zone_size
         return max(0, unallocated) * device.zone_capacity + max(0, total - sum(taken))
 
-    def _sysfs(self, device: Path) -> str:
-        """Return the UUID under which sysfs lists the file system on ``device``."""
+    def _allocation(self, device: Path) -> tuple[str, ...]:
+        """Return the folder of sysfs with the counters of the file system on ``device``."""
         name = self.kernel.block_name(device)
         for link in self.kernel.sys("fs", "btrfs").glob(f"*/devices/{name}"):
-            return link.parent.parent.name
+            return ("fs", "btrfs", link.parent.parent.name, "allocation")
         raise ToolFailed(f"no btrfs on {device} is mounted", code="not-mounted")
-
-    def _set_threshold(self, device: Path, percent: Scalar) -> None:
-        """Write bg_reclaim_threshold: reclaim block groups used less than this share (%)."""
-        folder = self._sysfs(device)
-        names = ("fs", "btrfs", folder, "allocation/data/bg_reclaim_threshold")
-        self.kernel.set(*names, value=percent, hint="0 to 100, on a kernel that has the setting")

@@ -12,7 +12,6 @@ from typing import ClassVar
 from harness.errors import HostError, ToolFailed
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
-    DirectIo,
     FillCallback,
     Level,
     LevelContext,
@@ -24,6 +23,7 @@ from harness.levels.options import OneOf, Option, Text
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, native, proc
+from harness.tools.direct_io import DirectIo
 from harness.tools.kernel import Kernel, Mount
 
 MIB = 1 << 20
@@ -124,7 +124,7 @@ class FileSystemLevel(Level):
         """Write and read a small file with O_DIRECT, and check the page cache."""
         found = direct_io.probe(self.mount_point(up), self.kernel)
         self.sync(up)
-        return DirectIo(found.reads, found.writes, found.source, found.facts)
+        return found
 
     def sync(self, up: LevelUp) -> None:
         """Sync this file system alone (syncfs), which commits and flushes its devices."""

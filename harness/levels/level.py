@@ -22,6 +22,7 @@ from harness.observe.signatures import Probe
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo
 from harness.store.spec import Bytes, Device, Reason, Scalar
+from harness.tools.direct_io import DirectIo
 
 FillCallback = Callable[[int, int], None]  # bytes done, bytes wanted
 
@@ -48,16 +49,6 @@ class Needs:
     zones: int
     active: int
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class DirectIo:
-    """Whether O_DIRECT bypasses the page cache; null: unknown. ``source`` is the evidence."""
-
-    reads: bool | None
-    writes: bool | None
-    source: str
-    facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,21 +14,8 @@ _ALL = 100  # %
 _SWITCH: dict[Scalar, bool] = {"on": True, "off": False}
 
 
-class Option(ABC):
-    """The values that an option accepts."""
-
-    @property
-    @abstractmethod
-    def expected(self) -> str:
-        """A description of the accepted values."""
-
-    @abstractmethod
-    def takes(self, value: Scalar) -> bool:
-        """Whether ``value`` is accepted."""
-
-
 @dataclass(frozen=True, slots=True)
-class Whole(Option):
+class Whole:
     """A whole number from ``least`` to ``most`` (None: no upper limit)."""
 
     least: int = 0
@@ -49,7 +35,7 @@ class Whole(Option):
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf(Option):
+class OneOf:
     """One of several words or numbers."""
 
     choices: tuple[Scalar, ...]
@@ -65,7 +51,7 @@ class OneOf(Option):
 
 
 @dataclass(frozen=True, slots=True)
-class Switch(Option):
+class Switch:
     """``on`` or ``off``, ``true`` or ``false``; :func:`is_on` reads it."""
 
     expected: str = "on or off"
@@ -76,7 +62,7 @@ class Switch(Option):
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Option):
+class Text:
     """Text that a program of the level gets unchanged, such as mount's ``-o``."""
 
     expected: str = "text"
@@ -85,6 +71,9 @@ class Text(Option):
         """Accept numbers as well: YAML reads ``m: 1`` as one."""
         return not isinstance(value, bool)
 
+
+# The values that an option accepts: ``expected`` describes them, ``takes`` checks one.
+Option = Whole | OneOf | Switch | Text
 
 PERCENT = Whole(0, _ALL)
 FINISH: Mapping[str, Option] = {OCCUPANCY: PERCENT, REMAINING: PERCENT}

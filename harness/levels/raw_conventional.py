@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
-    DirectIo,
     Level,
     LevelContext,
     LevelKind,
@@ -20,6 +19,7 @@ from harness.observe.signatures import Probe
 from harness.store.files import descriptor
 from harness.store.spec import Device, Reason
 from harness.tools import discard, raw_label
+from harness.tools.direct_io import DirectIo
 
 # Enough for the label and a small region to measure.
 _LEAST_BYTES = 4 << 20
@@ -51,7 +51,8 @@ class RawConventional(Level):
         up = LevelUp(db=None, fs_uri=None, cold_dir=None, devices=(device,))
         with bring_up(self, context, up):
             context.check_devices()
-            discarded = _discard(Path(device.path), device.size)
+            with descriptor(device.path, os.O_WRONLY) as handle:
+                discarded = discard.discard(handle, 0, device.size)
             raw_label.write(Path(device.path), context.label)
         return replace(up, facts={"discarded": discarded})
 
@@ -65,9 +66,3 @@ class RawConventional(Level):
 
     def down(self, up: LevelUp) -> None:
         """Do nothing: nothing is mounted."""
-
-
-def _discard(node: Path, size: int) -> bool:
-    """Discard all data; return whether the drive accepted the discard."""
-    with descriptor(node, os.O_WRONLY) as handle:
-        return discard.discard(handle, 0, size)

@@ -11,7 +11,6 @@ from harness.errors import HostError
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
-    DirectIo,
     Level,
     LevelContext,
     LevelKind,
@@ -24,6 +23,7 @@ from harness.store.ledger import OwnCounts
 from harness.store.spec import Device, Reason
 from harness.tools import native as programs
 from harness.tools import zone_reset, zoneprobe
+from harness.tools.direct_io import DirectIo
 
 # A zone for the label, a zone that stays empty, and a zone to measure.
 _MIN_ZONES = 3

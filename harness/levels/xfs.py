@@ -114,7 +114,10 @@ class Xfs(FileSystemLevel):
         proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, "xfs", mount_options(zoned, context))
         if "zonegc_low_space" in context.options:
-            self._set_low_space(source, context.options["zonegc_low_space"])
+            # The share (%) of unused space that is kept writable.
+            names = ("fs", "xfs", self.kernel.block_name(source), "zoned", "zonegc_low_space")
+            hint = "0 to 100, on a kernel that has the setting"
+            self.kernel.set(*names, value=context.options["zonegc_low_space"], hint=hint)
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the collector's counters (Linux 7.0 and newer) and the zones' state from sysfs.
@@ -151,12 +154,6 @@ class Xfs(FileSystemLevel):
         stats = Gauge(self.kernel.sys("fs", "xfs", device, "stats", "stats"), names, parse)
         zoned = [self.kernel.sys("fs", "xfs", device, "zoned", name) for name in _STATE]
         return (stats, *(number(path, path.name) for path in zoned))
-
-    def _set_low_space(self, source: Path, percent: Scalar) -> None:
-        """Write zonegc_low_space: the share (%) of unused space that is kept writable."""
-        device = self.kernel.block_name(source)
-        names = ("fs", "xfs", device, "zoned", "zonegc_low_space")
-        self.kernel.set(*names, value=percent, hint="0 to 100, on a kernel that has the setting")
 
 
 def mount_options(zoned: Path, context: LevelContext) -> str:

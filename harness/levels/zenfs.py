@@ -14,7 +14,6 @@ from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
-    DirectIo,
     FillCallback,
     Level,
     LevelContext,
@@ -29,6 +28,7 @@ from harness.observe.signatures import Probe
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import coldfill, db_bench, proc, zenfs, zone_reset
+from harness.tools.direct_io import DirectIo
 from harness.tools.kernel import Kernel
 
 _COLD = "cold"

@@ -13,7 +13,6 @@ from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
-    DirectIo,
     FillCallback,
     Level,
     LevelContext,
@@ -28,8 +27,9 @@ from harness.observe.native_drive import NativeDrive
 from harness.observe.signatures import Probe
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo, Severity
-from harness.store.spec import Bytes, Device, Reason
+from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
+from harness.tools.direct_io import DirectIo
 
 # harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
 # one each for WALs, other small files and garbage collection, and one for data.
@@ -173,20 +173,21 @@ class Zlfs(Level):
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return the counts of ``zlfs df``; an event is a collected zone."""
         space = zlfs.df(_device(up))
-        totals = zlfs_ledger.read(up.records[0], int(space.facts["zone_capacity"]))
+        totals = zlfs_ledger.read(up.records[0], int(space["zone_capacity"]))
         return LevelUsage(
-            free_bytes=space.free_bytes,
-            gc_events=space.gc_zones_reclaimed,
-            gc_bytes=space.gc_copied_bytes,
+            free_bytes=int(space["free_bytes"]),
+            gc_events=int(space["gc.zones_reclaimed"]),
+            gc_bytes=int(space["gc.copied_bytes"]),
             gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes; ledger: collecting_ns",
-            raw=space.facts,
+            raw=space,
             own=_own(totals, space),
             gc_seconds=totals.gc_seconds,
         )
 
     def database_bytes(self, up: LevelUp) -> int:
         """Sum the lengths of the files on the zones, without the cold file."""
-        return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
+        files = zlfs.files(_device(up))
+        return sum(size for name, size in files.items() if name != _COLD_NAME)
 
     def direct_io(self, up: LevelUp) -> DirectIo:
         """Always direct, whatever db_bench requests."""
@@ -217,13 +218,12 @@ class Zlfs(Level):
             shutil.rmtree(_aux(up))
 
 
-def _own(totals: zlfs_ledger.ZlfsTotals, space: zlfs.Space) -> OwnCounts:
+def _own(totals: zlfs_ledger.ZlfsTotals, space: Mapping[str, Scalar]) -> OwnCounts:
     """Return the ledger's sums and df's state of the zones.
 
     df's garbage includes the capacity that finishing gave up.
     """
-    facts = space.facts
-    live, dead, filling = (int(facts[f"{kind}_bytes"]) for kind in ("live", "garbage", "pad"))
+    live, dead, filling = (int(space[f"{kind}_bytes"]) for kind in ("live", "garbage", "pad"))
     return OwnCounts(
         payload=totals.payload,
         filling=totals.filling,

@@ -42,12 +42,16 @@ def runner() -> Mapping[str, Any]:
     ``uncommitted``: the source differs from the commit. The source's digest covers ``ROOMS``, so a
     tree and the zipapp that was packed from it have the same.
     """
-    files = _files()
-    loader = harness.__loader__
-    if not isinstance(loader, zipimporter):
-        return _record(None, _part(files, ROOMS), {})
-    stamp = json.loads(files[STAMP]) if STAMP in files else {}
-    return _record(checksums.digest(Path(loader.archive)), _part(files, ROOMS), stamp)
+    files, loader = _files(), harness.__loader__
+    archive = Path(loader.archive) if isinstance(loader, zipimporter) else None
+    stamp = json.loads(files.get(STAMP, b"{}"))
+    return {
+        "version": harness.__version__,
+        "zipapp": checksums.digest(archive) if archive else None,
+        "source": digest(_part(files, ROOMS)),
+        "commit": stamp.get("commit"),
+        "uncommitted": stamp.get("uncommitted"),
+    }
 
 
 @cache
@@ -107,18 +111,6 @@ def programs(files: Iterable[Path]) -> dict[str, dict[str, str | None]]:
             record = {"path": str(path), "sha256": sha256, "source": _source(path)}
             found[str(path) if path.name in found else path.name] = record
     return found
-
-
-def _record(
-    zipapp: str | None, files: Mapping[str, bytes], stamp: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        "version": harness.__version__,
-        "zipapp": zipapp,
-        "source": digest(files),
-        "commit": stamp.get("commit"),
-        "uncommitted": stamp.get("uncommitted"),
-    }
 
 
 @cache

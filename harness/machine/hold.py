@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.errors import GuardRefused, HostError
 from harness.machine.host import Host
+from harness.store.files import descriptor
 from harness.store.spec import Device
 
 # udev claims a device for a moment when it reads the partition table.
@@ -36,9 +37,7 @@ def quiet(paths: Sequence[str]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for path in paths:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, handle)
-            _lock(handle, path)
+            _lock(stack.enter_context(descriptor(path, os.O_RDONLY)), path)
         yield
 
 

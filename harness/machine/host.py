@@ -28,7 +28,7 @@ from harness.observe.sampler import SampledSeries
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tracer import TraceSource
 from harness.observe.tracing.write_recorder import Recorder, WriteRecorder
-from harness.observe.zone_states import ZoneCounter, ZoneStates
+from harness.observe.zone_states import COLUMNS, ZoneStates
 from harness.quantities import SECTOR
 from harness.store.files import descriptor
 from harness.store.ledger import Completions, Witness
@@ -81,9 +81,10 @@ class Host:
         """Return the kernel's counters of the named devices."""
         return diskstats.parse(self.proc_text("diskstats"), names)
 
-    def zone_states(self, device: Device) -> ZoneCounter:
-        """Return a counter of a device's zones by state."""
-        return ZoneStates(Path(device.path), device.zones or 0)
+    def zone_series(self, name: str, device: Device) -> SampledSeries:
+        """Return a series of a device's zones by state."""
+        states = ZoneStates(Path(device.path), device.zones or 0)
+        return SampledSeries(name, COLUMNS, states.read, states.close)
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes that the devices accepted, as they count them; null if they do not.

@@ -8,16 +8,14 @@ from pathlib import Path
 from harness.errors import GuardRefused
 from harness.machine.device_facts import require_geometry
 from harness.machine.host import Host
-from harness.observe import native_drive
+from harness.observe import sampler, zone_states
 from harness.observe.diskstats import DiskCounters
-from harness.observe.gauges import Reader
 from harness.observe.native_drive import NativeDrive
 from harness.observe.sampler import SampledSeries
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.native_source import NativeSource
 from harness.observe.tracing.tracer import TraceSource
 from harness.observe.zone_reports import Zone
-from harness.observe.zone_states import ZoneCounter
 from harness.store.ledger import MODELLED_MEDIA, Completions, Witness
 from harness.store.spec import Device, DeviceIdentity
 
@@ -73,9 +71,9 @@ class NativeHost(Host):
         """Return the zones that the file of the contents records."""
         return self._drive(path).report(limit)
 
-    def zone_states(self, device: Device) -> ZoneCounter:
-        """Return a counter of a drive's zones by state."""
-        return native_drive.ZoneRows(self._drive(device.path))
+    def zone_series(self, name: str, device: Device) -> SampledSeries:
+        """Return a series of a drive's zones by state."""
+        return SampledSeries(name, zone_states.COLUMNS, self._drive(device.path).zone_row)
 
     def disk_counters(self, names: Iterable[str]) -> dict[str, DiskCounters]:
         """Return the counts of what was written to the drives' contents and read from them."""
@@ -83,8 +81,7 @@ class NativeHost(Host):
 
     def disk_series(self, names: Sequence[str]) -> SampledSeries:
         """Return the series of the same counters."""
-        reader = Reader([self._drive(name).disk_gauge() for name in names])
-        return SampledSeries("diskstats", reader.columns, reader.read, reader.close)
+        return sampler.of_gauges("diskstats", [self._drive(name).disk_gauge() for name in names])
 
     def media_series(self, names: Sequence[str]) -> SampledSeries:
         """Return the series of the bytes that the models wrote to their media."""

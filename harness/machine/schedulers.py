@@ -52,8 +52,7 @@ def restore(host: Host, paths: Paths) -> None:
     saved = read_json(paths.schedulers)
     of_this_boot = saved["schedulers"] if saved.get("boot_id") == host.boot_id() else {}
     for name, scheduler in of_this_boot.items():
-        if host.sysfs.block(name).is_dir():
-            # Another device has the name, or device or module is gone. Others are still restored.
-            with suppress(HostError, OSError):
-                host.sysfs.set_scheduler(name, scheduler)
+        # Another device has the name, or device or module is gone. Others are still restored.
+        with suppress(HostError, OSError):
+            host.sysfs.set_scheduler(name, scheduler)
     paths.schedulers.unlink()

@@ -107,26 +107,17 @@ _ENTRIES = (
     ),
     _time("latency_max", "us", _LOWER, "largest recorded sample", _HISTOGRAM),
     # From the intended start of each operation, for open loops (kvmix with a rate).
-    _time("intended_latency_mean", "us", _LOWER, "mean, from the intended start", _HISTOGRAM),
-    _time("intended_latency_p50", "us", _LOWER, "median, from the intended start", _HISTOGRAM),
-    _time(
-        "intended_latency_p99", "us", _LOWER, "99th percentile, from the intended start", _HISTOGRAM
+    *(
+        _time(f"intended_latency_{part}", "us", _LOWER, which, _HISTOGRAM)
+        for part, which in (
+            ("mean", "mean, from the intended start"),
+            ("p50", "median, from the intended start"),
+            ("p99", "99th percentile, from the intended start"),
+            ("p99_9", "99.9th percentile; null unless n(1-q) >= 100"),
+            ("p99_99", "99.99th percentile; null unless n(1-q) >= 100"),
+            ("max", "largest, from the intended start"),
+        )
     ),
-    _time(
-        "intended_latency_p99_9",
-        "us",
-        _LOWER,
-        "99.9th percentile; null unless n(1-q) >= 100",
-        _HISTOGRAM,
-    ),
-    _time(
-        "intended_latency_p99_99",
-        "us",
-        _LOWER,
-        "99.99th percentile; null unless n(1-q) >= 100",
-        _HISTOGRAM,
-    ),
-    _time("intended_latency_max", "us", _LOWER, "largest, from the intended start", _HISTOGRAM),
     _count("operations", _NONE, "operations in the summary line", _STDOUT),
     _bytes("user_bytes", _NONE, "U = operations x (key + value)", _STDOUT),
     _bytes(

@@ -137,6 +137,15 @@ class NativeDrive:
             for number, (condition, written) in enumerate(self._states(count))
         ]
 
+    def zone_row(self) -> Values:
+        """Return a sample of ``series/zones.csv``; all null if the zones cannot be read."""
+        try:
+            zones = self.report()
+        except ToolFailed:
+            return [None] * len(zone_states.COLUMNS)
+        active = [(zone.allocated, zone.capacity) for zone in zones if zone.condition in ACTIVE]
+        return zone_states.row(bytes(zone.condition for zone in zones), active)
+
     def media_bytes(self) -> int:
         """Return the bytes that the model programmed, with those that its buffer still holds."""
         counts = self.counts()
@@ -193,25 +202,6 @@ class NativeDrive:
                 yield ZoneCondition.EMPTY, 0
         except (struct.error, IndexError) as error:
             raise ToolFailed(f"{self.contents}: damaged: {error}", code="native") from None
-
-
-class ZoneRows:
-    """A ``ZoneCounter`` of a drive."""
-
-    def __init__(self, drive: NativeDrive) -> None:
-        self._drive = drive
-
-    def read(self) -> list[int | None]:
-        """Return a sample of ``series/zones.csv``; all null if the zones cannot be read."""
-        try:
-            zones = self._drive.report()
-        except ToolFailed:
-            return [None] * len(zone_states.COLUMNS)
-        active = [(zone.allocated, zone.capacity) for zone in zones if zone.condition in ACTIVE]
-        return list(zone_states.row(bytes(zone.condition for zone in zones), active))
-
-    def close(self) -> None:
-        """Do nothing: no file is kept open."""
 
 
 def device(path: Path, served: str, dilation: int, shape: Mapping[str, int]) -> Device:

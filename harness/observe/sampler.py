@@ -120,8 +120,13 @@ def disks(names: Sequence[str], block: Callable[[str], Path]) -> SampledSeries:
 
     ``block`` returns the sysfs folder of a kernel name.
     """
-    reader = Reader([_disk(name, block(name) / "stat") for name in names])
-    return SampledSeries("diskstats", reader.columns, reader.read, reader.close)
+    return of_gauges("diskstats", [_disk(name, block(name) / "stat") for name in names])
+
+
+def of_gauges(name: str, gauges: Sequence[Gauge]) -> SampledSeries:
+    """Return the series of these gauges."""
+    reader = Reader(gauges)
+    return SampledSeries(name, reader.columns, reader.read, reader.close)
 
 
 def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:

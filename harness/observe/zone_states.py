@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from harness.observe.zone_reports import BLKREPORTZONE, HEADER, ZONE, ZoneCondition
 
@@ -69,16 +68,6 @@ def of_report(data: bytearray) -> list[int]:
             start, size, pointer, _, capacity = words[match.start() * _WORDS :][:5]
             active.append((pointer - start, capacity or size))
     return row(conditions, active)
-
-
-class ZoneCounter(Protocol):
-    """Counts the zones of a device repeatedly."""
-
-    def read(self) -> list[int | None]:
-        """Return one value per column; all null where the zones cannot be read."""
-
-    def close(self) -> None:
-        """Close the device."""
 
 
 class ZoneStates:

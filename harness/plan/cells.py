@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import ConfigError
@@ -47,16 +47,18 @@ _LONGEST_CELL = 180
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell, sized for the device of one host."""
+    """A cell, sized for the device of one host; its runs are repetitions of the template."""
 
-    name: str
-    level: LevelEntry
-    factors: dict[str, Flag]
     derived: DerivedNumbers
     template: RunSpec
 
+    @property
+    def name(self) -> str:
+        """The slug of level and factors."""
+        return self.template.cell
 
-def cell_name(level: str, factors: dict[str, Flag]) -> str:
+
+def cell_name(level: str, factors: Mapping[str, Flag]) -> str:
     """Return a cell's slug: the level, then ``_factor-value`` for each factor."""
     parts = [level, *(f"{name}-{value}" for name, value in factors.items())]
     return re.sub(r"[^a-z0-9._-]+", "-", "_".join(parts).lower())
@@ -88,17 +90,16 @@ def _twin(study: Study, cells: Sequence[Cell], inspection: Inspection) -> list[C
     """Return a copy of the baseline's first cell that can run; empty if none can run."""
     for cell in cells:
         template = cell.template
-        value = cell.factors.get(study.contrast, cell.level.label)
+        value = template.factors.get(study.contrast, template.row)
         if (
             str(value) == study.baseline
             and template.infeasible is None
-            and (study.mix is not None or is_available(cell.level.name, inspection))
+            and (study.mix is not None or is_available(template.level, inspection))
         ):
-            own = cell.level.variant
-            level = cell.level.model_copy(update={"variant": f"{own}-{TWIN}" if own else TWIN})
-            name = cell_name(level.label, cell.factors)
-            run = replace(template, cell=name, variant=level.variant or "")
-            return [replace(cell, name=name, level=level, template=run)]
+            own = template.variant
+            twin = replace(template, variant=f"{own}-{TWIN}" if own else TWIN)
+            name = cell_name(twin.row, twin.factors)
+            return [replace(cell, template=replace(twin, cell=name))]
     return []
 
 
@@ -136,11 +137,8 @@ def _tenant_cells(
     """Return each tenant alone and all tenants together, with the sizes of the first tenant."""
     cells = []
     for value, (run, tenants) in tenant_runs.runs_of(study, workload, inspection, campaign).items():
-        factors: dict[str, Flag] = {"mix": value}
-        name = cell_name(run.level, factors)
-        level = LevelEntry(name=run.level)
-        template = replace(run, cell=name)
-        cells.append(Cell(name, level, factors, tenants[0].derived, template))
+        template = replace(run, cell=cell_name(run.level, {"mix": value}))
+        cells.append(Cell(tenants[0].derived.numbers, template))
     return cells
 
 
@@ -170,7 +168,6 @@ def _cell(
         placed,
         work.phases if isinstance(workload, BareWorkload) else (),
     )
-    name = cell_name(level.label, factors)
     predicted = work.predicted
     if not able or work.infeasible is not None:
         predicted = replace(predicted, bytes_written=Bytes(0), seconds=0.0)
@@ -178,7 +175,7 @@ def _cell(
         campaign=campaign,
         study=study.name,
         run="",
-        cell=name,
+        cell=cell_name(level.label, factors),
         level=level.name,
         factors=factors,
         level_options=level.options,
@@ -202,7 +199,7 @@ def _cell(
     )
     if able:
         check_memory(study.memory_limit, inspection.host, template)
-    return Cell(name, level, factors, work.sizes, template)
+    return Cell(work.sizes, template)
 
 
 def _work(
@@ -226,7 +223,7 @@ def _work(
     prepared = LEVELS[level.name].prepares(device, level.options) if level else Bytes(0)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind, prepared)
     cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes))
-    return Work(derived, cold, phases, predicted, timeout, infeasible)
+    return Work(derived.numbers, cold, phases, predicted, timeout, infeasible)
 
 
 def _infeasible(

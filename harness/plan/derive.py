@@ -15,7 +15,7 @@ from harness.plan.operation_counts import most_keys
 from harness.plan.workload_models import Workload
 from harness.quantities import format_size
 from harness.store.spec import Device
-from harness.workloads.planning import flag_number
+from harness.workloads.planning import DerivedNumbers, flag_number
 
 MIB = 2**20
 
@@ -47,6 +47,11 @@ class Derived:
     cold_bytes: int
     free_bytes: int
     formulas: Mapping[str, str]
+
+    @property
+    def numbers(self) -> DerivedNumbers:
+        """Each number with its formula."""
+        return {name: (getattr(self, name), why) for name, why in self.formulas.items()}
 
 
 def file_size(workload: Workload, device: Device) -> int:

@@ -92,43 +92,39 @@ def require_allowed(wears: Sequence[Wear], limit: float) -> None:
 
 
 def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
-    runs = [
-        run.predicted for run in _possible_runs(host) if _device_on_another_drive(host, run) is None
-    ]
-    written = sum(run.bytes_written for run in runs)
-    conditioning = _conditioning(host, before)
-    total = written + conditioning
     inspection = host.inspection
+    runs = [run for run in _possible_runs(host) if _device_on_another_drive(host, run) is None]
     capacity = inspection.drive_capacity or inspection.device.capacity
     life = rated or inspection.endurance
-    return Wear(
-        host=host.host,
-        written=Bytes(written),
-        conditioning=conditioning,
-        seconds=sum(run.seconds for run in runs),
-        full_writes=total / capacity,
-        share=total / life if life else None,
-    )
+    return _of_runs(host.host, runs, _conditioning(host, before), capacity, life)
 
 
 def _wear_of_other_drives(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
     """Yield the wear of drives that only levels without zones use."""
+    devices: dict[str, Device] = {}
     runs: dict[str, list[RunSpec]] = defaultdict(list)
     for run in _possible_runs(host):
         device = _device_on_another_drive(host, run)
         if device is not None and device.kind is DeviceKind.HARDWARE:
+            devices.setdefault(device.path, device)
             runs[device.path].append(run)
-    for path, own in runs.items():
-        written = sum(run.predicted.bytes_written for run in own)
-        device = own[0].conventional
-        yield Wear(
-            host=f"{host.host} {path}",
-            written=Bytes(written),
-            conditioning=Bytes(0),
-            seconds=sum(run.predicted.seconds for run in own),
-            full_writes=written / device.size if device is not None else 0.0,
-            share=written / rated if rated else None,
-        )
+    for path, device in devices.items():
+        yield _of_runs(f"{host.host} {path}", runs[path], Bytes(0), device.size, rated)
+
+
+def _of_runs(
+    name: str, runs: Sequence[RunSpec], conditioning: Bytes, capacity: int, life: int | None
+) -> Wear:
+    written = sum(run.predicted.bytes_written for run in runs)
+    total = written + conditioning
+    return Wear(
+        host=name,
+        written=Bytes(written),
+        conditioning=conditioning,
+        seconds=sum(run.predicted.seconds for run in runs),
+        full_writes=total / capacity,
+        share=total / life if life else None,
+    )
 
 
 def _possible_runs(host: HostPlan) -> list[RunSpec]:

@@ -12,8 +12,7 @@ from harness.errors import ConfigError
 from harness.machine import code
 from harness.plan import media
 from harness.plan.cells import Cell, cells_of
-from harness.plan.host_changes import device_facts
-from harness.plan.hosts import differences
+from harness.plan.host_changes import device_facts, differences
 from harness.plan.load import nearest
 from harness.plan.study_models import Study
 from harness.plan.workload_models import AnyWorkload

@@ -5,17 +5,15 @@ A verdict holds only for the values that were validated: a changed number makes 
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import ConfigError
 from harness.plan import drive_files
 from harness.plan.drive_models import DriveModel
 from harness.plan.load import CONFIGS
-from harness.store.files import write_atomic
-
-_SCHEMA_VERSION = 1
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.files import dumps, load_record, write_atomic
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +23,7 @@ class ModelVerdict:
     ``core_error`` is the mean error over the points of core curves; null in old files.
     """
 
+    schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
     digest: str
     core_failed: tuple[str, ...]
     core_missed: tuple[str, ...] = ()
@@ -35,8 +34,7 @@ def save(model: DriveModel, verdict: ModelVerdict, configs: Path = CONFIGS) -> P
     """Store a verdict; return its file."""
     path = _file(model, configs)
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = {"schema_version": _SCHEMA_VERSION, **asdict(verdict)}
-    write_atomic(path, json.dumps(data, indent=1) + "\n")
+    write_atomic(path, dumps(verdict))
     return path
 
 
@@ -50,16 +48,8 @@ def load(model: DriveModel, configs: Path = CONFIGS) -> ModelVerdict | None:
     if not path.is_file():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["schema_version"] != _SCHEMA_VERSION:
-            raise ValueError
-        verdict = ModelVerdict(
-            str(data["digest"]),
-            tuple(map(str, data["core_failed"])),
-            tuple(map(str, data.get("core_missed", ()))),
-            None if data.get("core_error") is None else float(data["core_error"]),
-        )
-    except (ValueError, KeyError, TypeError):
+        verdict = load_record(ModelVerdict, path)
+    except ConfigError:
         raise ConfigError(
             f"{path} is not a stored validation",
             hint=f"zonelab model validate {model.name} --save",

@@ -42,8 +42,10 @@ def check(work: Fio, device: Device) -> None:
         ConfigError: the jobs of a point, or a client of a job, have a higher rate.
     """
     cap = cap_of(device)
-    for name, rate, jobs, read_pct in _rates(work, zoned=device.zoned) if cap else ():
-        most = cap.of(read_pct) if cap else 0
+    if cap is None:
+        return
+    for name, rate, jobs, read_pct in _rates(work, zoned=device.zoned):
+        most = cap.of(read_pct)
         if jobs * rate > most:
             times = f"{jobs} x " if jobs > 1 else ""
             raise ConfigError(

@@ -113,8 +113,7 @@ def _derived_table(
     host: str, derived: DerivedNumbers, names: Sequence[str], *, markdown: bool
 ) -> str:
     rows = []
-    for name, formula in derived.formulas.items():
-        value = int(getattr(derived, name))
+    for name, (value, formula) in derived.items():
         text = format_size(value) if value >= 10 * 1024 and name != "keys" else ""
         rows.append((name, str(value), text, formula))
     title = f"derived on {host} for {', '.join(names)}:\n"

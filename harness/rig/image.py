@@ -10,16 +10,13 @@ import json
 import os
 import shlex
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.errors import ToolFailed
 from harness.quantities import parse_qemu_size
 from harness.rig import apt, prerequisites
-from harness.rig.process import locked, stream
+from harness.rig.process import locked, stream, workspace
 from harness.rig.recipe import GUEST, NATIVE, Image, Recipe, cache, image_of
 from harness.rig.talk import Talk
 
@@ -118,7 +115,7 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
     with locked(cache() / f"{image.folder.name}.lock", talk, "another build of the same image"):
         if image.complete:  # the other build finished it
             return image, False
-        with _workspace(image) as work:
+        with workspace(cache(), f"{image.folder.name}.") as work:
             _build(wanted, work, talk)
             work.rename(image.folder)
         _prune()
@@ -131,21 +128,6 @@ def _prune() -> None:
     built = [path for path in cache().iterdir() if path.is_dir() and not path.suffix]
     for path in sorted(built, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
         shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def _workspace(image: Image) -> Iterator[Path]:
-    # We hold the lock, so a partial folder is from a killed build. Its mmdebstrap may still be
-    # writing: use a new name.
-    for left in image.folder.parent.glob(f"{image.folder.name}.*.partial"):
-        shutil.rmtree(left, ignore_errors=True)
-    prefix, where = f"{image.folder.name}.", image.folder.parent
-    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=where))
-    work.chmod(0o755)
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _build(wanted: Recipe, work: Path, talk: Talk) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -69,15 +71,7 @@ def wait_gone(process: Process, seconds: float) -> bool:
 def start(argv: Sequence[str], *, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start a program in its own session, so that ^C in the terminal does not reach it."""
     with log.open("wb") as file:
-        return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=proc.environment(),
-            start_new_session=True,
-        )
+        return proc.spawn(argv, stdout=file, stderr=subprocess.STDOUT, cwd=cwd)
 
 
 def stream(
@@ -98,7 +92,7 @@ def stream(
     passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
     env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
     try:
-        child = subprocess.Popen(  # noqa: S603 - as in start()
+        child = subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
             list(argv),
             stdin=stdin,
             stdout=subprocess.PIPE if stdout is None else stdout,
@@ -133,6 +127,23 @@ def stream(
         error = proc.failure(done)
         error.hint = f"read {log}"
         raise error
+
+
+@contextlib.contextmanager
+def workspace(folder: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder in ``folder``; what is still there after the block is removed.
+
+    The caller holds a lock, so older folders with the prefix are of killed processes. A program of
+    such a process may still write there, so the new folder has a new name.
+    """
+    for left in folder.glob(f"{prefix}*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=folder))
+    work.chmod(0o755)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager

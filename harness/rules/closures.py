@@ -38,7 +38,7 @@ def ledger(run: RunFacts) -> Iterator[Issue]:
 
 
 def check_ledger(ledger: Ledger) -> Iterator[Issue]:
-    """Yield the issues of a ledger; ``verify`` reads one from a file."""
+    """Yield the issues of a ledger."""
     for entry in ledger.entries:
         for closure in entry.closures:
             if closure.state is ClosureState.BROKEN:

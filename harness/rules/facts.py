@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.levels.level import DirectIo, LevelUsage
+from harness.levels.level import LevelUsage
 from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
 from harness.observe.threads import ThreadUse
@@ -15,8 +15,10 @@ from harness.store.ledger import Completions, Ledger
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec, Scalar
+from harness.tools.direct_io import DirectIo
 from harness.tools.rocksdb_log import Log
-from harness.workloads.load_program import Parsed
+from harness.workloads import rocksdb
+from harness.workloads.load_program import Parsed, user_bytes
 from harness.workloads.rocksdb import Below
 
 
@@ -62,6 +64,27 @@ class PhaseFacts:
         return self.spec.role is PhaseRole.MEASURED
 
     @property
+    def operations(self) -> int | None:
+        """Operations, from the summary line."""
+        summary = self.parsed.summary if self.parsed else None
+        return summary.operations if summary else None
+
+    @property
+    def user(self) -> int | None:
+        """U in bytes."""
+        return user_bytes(self.spec, self.parsed)
+
+    @property
+    def wal(self) -> int | None:
+        """Lw in bytes."""
+        return self.ticker("rocksdb.wal.bytes")
+
+    @property
+    def written(self) -> int | None:
+        """L in bytes."""
+        return rocksdb.written(self.wal, self.lsm)
+
+    @property
     def gc_events(self) -> int | None:
         """Garbage collections by the level's own counter; null where it has none."""
         return difference(self.before.gc_events, self.after.gc_events)
@@ -85,6 +108,13 @@ class PhaseFacts:
         read = sum(disk.read_bytes for disk in disks) - (self.gc_bytes or 0)
         return Below(sum(disk.write_bytes for disk in disks), read)
 
+    def ticker(self, name: str) -> int | None:
+        """Return a ticker of RocksDB, if the benchmark finished."""
+        statistics = self.parsed.statistics if self.parsed else None
+        if statistics is None or self.operations is None:
+            return None
+        return statistics.tickers.get(name)
+
     @property
     def ended_well(self) -> bool:
         """Whether the program ended by itself with status 0."""
@@ -103,11 +133,11 @@ class RunFacts:
     """
 
     spec: RunSpec
-    uses_zoned: bool
-    phases: tuple[PhaseFacts, ...]
     kernel_log: str | None
-    utilisation: Utilisation | None
     clock_jump: float
+    uses_zoned: bool = False
+    phases: tuple[PhaseFacts, ...] = ()
+    utilisation: Utilisation | None = None
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False

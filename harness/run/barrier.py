@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from harness.errors import ToolFailed
-from harness.levels.level import LevelUsage
 from harness.observe import zone_reports
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zone_reports import ZoneCounts
 from harness.run.closures import KERNEL
 from harness.run.context import RunContext, RunningLevel
 from harness.run.ledger import BarrierSnapshot
@@ -22,24 +19,7 @@ _SETTLE_SECONDS = 0.1
 _BARRIER_TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """Counters of one moment. ``snapshot`` is the part that the ledger needs.
-
-    ``disks`` do not count the reads of the barriers' own tools, such as ``zlfs df``.
-    """
-
-    disks: Mapping[str, DiskCounters]
-    snapshot: BarrierSnapshot
-    zones: ZoneCounts | None
-
-    @property
-    def usage(self) -> LevelUsage:
-        """The level's own counters."""
-        return self.snapshot.usage
-
-
-def take(context: RunContext, running: RunningLevel, name: str, cold: int) -> Barrier:
+def take(context: RunContext, running: RunningLevel, name: str, cold: int) -> BarrierSnapshot:
     """Sync the level, wait until the devices are quiet, and read every counter.
 
     Reading takes a while, and a level may write at any time: f2fs collects garbage when it is
@@ -87,9 +67,8 @@ def _read(
     *,
     settled: bool,
     cold: int,
-) -> tuple[Barrier, dict[str, DiskCounters]]:
+) -> tuple[BarrierSnapshot, dict[str, DiskCounters]]:
     """Return the barrier, and the devices' counters after all tools have run."""
-    for_run = {disk: counted - running.tools.of(disk) for disk, counted in disks.items()}
     counters = _counters(context, running, disks, settled=settled, cold=cold)
     running.writer.write(f"raw/{name}.counters.json", counters)
     usage = running.level.usage(running.up)
@@ -106,7 +85,7 @@ def _read(
     if any(disk.in_flight for disk in after.values()):
         after, _ = _settle(context, running)  # read-ahead can go on after a tool ended
     running.tools.add(disks, after)
-    return Barrier(for_run, BarrierSnapshot(counters, usage, allocated), counts), after
+    return BarrierSnapshot(counters, usage, allocated, counts), after
 
 
 def _counters(
@@ -117,7 +96,7 @@ def _counters(
     settled: bool,
     cold: int,
 ) -> Snapshot:
-    trace = running.tracer.snapshot() if running.tracer and settled else None
+    trace = running.trace() if running.trace and settled else None
     witness, note = None, ""
     try:
         witness = context.host.witness(running.names)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from harness.observe.tracing.zone_history import Traced, traced
+from harness.rules.facts import PhaseFacts
 from harness.store.ledger import (
     CONTENTS,
     Closure,
@@ -15,10 +16,7 @@ from harness.store.ledger import (
     Snapshot,
     Witness,
 )
-from harness.store.spec import PhaseSpec
-from harness.tools.rocksdb_log import Log
-from harness.workloads import rocksdb
-from harness.workloads.load_program import BareCounts, Parsed, user_bytes
+from harness.workloads.load_program import BareCounts
 
 # Names of the counters between the level and the device, and of the device's commands.
 KERNEL = "kernel"
@@ -47,77 +45,35 @@ _ZEROES = "the kernel counts Write Zeroes as bytes written, for which a device g
 _ZEROED = "Write Zeroes"
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseOutput:
-    """Parsed output of a phase's program and of RocksDB; null if unreadable."""
-
-    spec: PhaseSpec
-    parsed: Parsed | None
-    lsm: Log | None
-
-    @property
-    def operations(self) -> int | None:
-        """Operations, from the summary line."""
-        summary = self.parsed.summary if self.parsed else None
-        return summary.operations if summary else None
-
-    @property
-    def user(self) -> int | None:
-        """U in bytes."""
-        return user_bytes(self.spec, self.parsed)
-
-    @property
-    def wal(self) -> int | None:
-        """Lw in bytes."""
-        return self.ticker("rocksdb.wal.bytes")
-
-    @property
-    def written(self) -> int | None:
-        """L in bytes."""
-        return rocksdb.written(self.wal, self.lsm)
-
-    @property
-    def threads(self) -> int:
-        """Number of writing threads of db_bench."""
-        return int(self.spec.flags.get("threads", 1))
-
-    def ticker(self, name: str) -> int | None:
-        """Return a ticker of RocksDB, if the benchmark finished."""
-        statistics = self.parsed.statistics if self.parsed else None
-        if statistics is None or self.operations is None:
-            return None
-        return statistics.tickers.get(name)
-
-
 def exact(upper: str, lower: str, above: int, below: int) -> Closure:
     """Compare two counts of the same bytes."""
     return _between((upper, lower), above, below, (above, above))
 
 
-def user_to_wal(output: PhaseOutput) -> Closure:
+def user_to_wal(phase: PhaseFacts) -> Closure:
     """Check that every operation is in the write-ahead log once, as a batch with one record.
 
     A group of threads is logged as one batch, with one header.
     """
     upper, lower = "user", "RocksDB WAL"
-    spec, user, count = output.spec, output.user, output.operations
+    spec, user, count = phase.spec, phase.user, phase.operations
     known = spec.benchmark in _ONE_KEY_EACH and not any(name in spec.flags for name in _ODD_FLAGS)
-    if not known or not output.wal or user is None or count is None:
-        return Closure(upper, lower, ClosureState.UNKNOWN, above=user, below=output.wal)
+    if not known or not phase.wal or user is None or count is None:
+        return Closure(upper, lower, ClosureState.UNKNOWN, above=user, below=phase.wal)
     key = int(spec.flags.get("key_size", 16))
     lengths = _varint(key) + _varint(spec.user_bytes_per_operation - key)
     high = user + count * (_BATCH_HEADER + _TAG + lengths)
-    low = high - (_BATCH_HEADER * (count - 1) if output.threads > 1 else 0)
-    return _between((upper, lower), user, output.wal, (low, high))
+    low = high - (_BATCH_HEADER * (count - 1) if _threads(phase) > 1 else 0)
+    return _between((upper, lower), user, phase.wal, (low, high))
 
 
-def rocksdb_to_level(output: PhaseOutput, level: str, payload: Mapping[str, int]) -> list[Closure]:
+def rocksdb_to_level(phase: PhaseFacts, level: str, payload: Mapping[str, int]) -> list[Closure]:
     """Compare the bytes that RocksDB wrote with the input of the level, by cause.
 
     Lengths of table files agree to the byte. The WAL's ticker counts records without their headers
     and padding. The log format limits these, except that the beginnings of files are unknown.
     """
-    tables = output.lsm.tables if output.lsm else None
+    tables = phase.lsm.tables if phase.lsm else None
     by_cause = {"flush": tables.flush, "compaction": tables.compaction} if tables else {}
     found = []
     for cause in ("flush", "compaction"):
@@ -127,7 +83,7 @@ def rocksdb_to_level(output: PhaseOutput, level: str, payload: Mapping[str, int]
             found.append(Closure(*names, ClosureState.UNKNOWN, above=above, below=below))
         else:
             found.append(exact(*names, above, below))
-    return [_wal(output, level, payload.get("wal")), *found]
+    return [_wal(phase, level, payload.get("wal")), *found]
 
 
 def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | None) -> Closure:
@@ -327,17 +283,22 @@ def _zeroes(seen: Traced | None, disks: Sequence[str]) -> int:
     return sum(map(seen.zeroed, disks))
 
 
-def _wal(output: PhaseOutput, level: str, below: int | None) -> Closure:
+def _wal(phase: PhaseFacts, level: str, below: int | None) -> Closure:
     names = ("RocksDB WAL", f"{level} wal")
-    above, records = output.wal, output.ticker("rocksdb.write.wal")
-    recycled = bool(output.spec.flags.get("recycle_log_file_num"))  # longer headers
+    above, records = phase.wal, phase.ticker("rocksdb.write.wal")
+    recycled = bool(phase.spec.flags.get("recycle_log_file_num"))  # longer headers
     if above is None or records is None or below is None or recycled:
         return Closure(*names, ClosureState.UNKNOWN, above=above, below=below)
     framing = records * _LOG_HEADER
     # Threads that are logged as a group share a record.
-    low = above + (framing if output.threads == 1 else 0)
+    low = above + (framing if _threads(phase) == 1 else 0)
     high = above + framing + below // _LOG_BLOCK * _LOG_CROSSING
     return _between(names, above, below, (low, high))
+
+
+def _threads(phase: PhaseFacts) -> int:
+    """Return the number of writing threads of db_bench."""
+    return int(phase.spec.flags.get("threads", 1))
 
 
 def _between(

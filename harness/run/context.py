@@ -17,11 +17,10 @@ from harness.machine.native_host import NativeHost
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
 from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
-from harness.observe.tracing.tracer import TracedTenant
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import ProgressPublisher
 from harness.run.recording import Recording
-from harness.store.ledger import SeriesMark
+from harness.store.ledger import SeriesMark, Trace
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, RunSpec
 
@@ -78,8 +77,9 @@ class ToolReads:
 class RunningLevel:
     """A level that is up. ``began`` is the start of the run on the monotonic clock.
 
-    The tenants of a run share ``tools``, because they can share a device. ``marks`` returns the
-    present values of the run's sampled series. ``recording`` belongs to the conventional device.
+    The tenants of a run share ``tools``, because they can share a device. ``trace`` returns the
+    tracer's counts so far; it is null if the run is not traced. ``marks`` returns the present
+    values of the run's sampled series. ``recording`` belongs to the conventional device.
     """
 
     level: Level
@@ -88,7 +88,7 @@ class RunningLevel:
     conventional: Device | None
     writer: RunWriter
     began: float
-    tracer: TracedTenant | None = None
+    trace: Callable[[], Trace] | None = None
     tools: ToolReads = field(default_factory=ToolReads)
     marks: Callable[[], Mapping[str, SeriesMark]] = dict
     recording: Recording | None = None

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import ToolFailed
-from harness.metrics.catalogue import CATALOGUE
 from harness.store import packed
-from harness.store.result import Metric
+from harness.store.result import Metric, catalogued
 from harness.store.spec import RunSpec
 from harness.tools import fio, histogram
 from harness.tools.fio import FioDirection, FioLatency, FioOutput
@@ -75,7 +74,7 @@ def metrics(output: FioOutput) -> dict[str, Metric]:
         "user_bytes": fio.total(output.jobs, "write")[0],
         **latencies,
     }
-    return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    return catalogued(values)
 
 
 def latency(output: FioOutput) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.levels.level import DirectIo, Level
+from harness.levels.level import Level
 from harness.rules import judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.ledger import Ledger
-from harness.store.observed import ObservedTenant
+from harness.store.observed import ObservedRun, ObservedTenant
 from harness.store.result import Issue
 from harness.store.spec import PhaseRole, RunSpec, Scalar, TenantSpec
+from harness.tools.direct_io import DirectIo
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +52,17 @@ def plain_run(run: RunSpec, tenant: TenantSpec, used: ObservedTenant) -> RunSpec
     )
 
 
-def issues(run: RunFacts, tenants: Sequence[JudgedTenant]) -> tuple[Issue, ...]:
-    """Return the issues of a run; ``run`` has its facts as a whole.
+def issues(
+    spec: RunSpec, log: str, observed: ObservedRun, tenants: Sequence[JudgedTenant]
+) -> tuple[Issue, ...]:
+    """Return the issues of a run; ``log`` is its kernel log, '' if it could not be read.
 
     The message of an issue of a tenant begins with its name, unless the issue names its phase.
     """
-    if not run.spec.tenants:
+    run = _whole(spec, log, observed, tenants)
+    if not spec.tenants:
         return judge(_facts(run, tenants[0]))
-    neutral = replace(
-        run,
-        kernel_log="",
-        clock_jump=0.0,
-        untraced=None,
-        caveats=(),
-        tenants=None,
-    )
+    neutral = RunFacts(spec=spec, kernel_log="", clock_jump=0.0)
     found = list(judge(run))
     for tenant in tenants:
         found += [
@@ -73,6 +70,22 @@ def issues(run: RunFacts, tenants: Sequence[JudgedTenant]) -> tuple[Issue, ...]:
             for issue in judge(_facts(neutral, tenant))
         ]
     return tuple(found)
+
+
+def _whole(
+    spec: RunSpec, log: str, observed: ObservedRun, tenants: Sequence[JudgedTenant]
+) -> RunFacts:
+    """Return the facts of the run as a whole."""
+    # The findings of tenants come first; each tenant has its own.
+    own = sum(len(tenant.observed.findings) for tenant in tenants)
+    return RunFacts(
+        spec=spec,
+        kernel_log=None if observed.kernel_log_lines is None else log,
+        clock_jump=observed.clock_jump,
+        caveats=observed.findings[own:],
+        untraced=observed.untraced,
+        tenants=observed.together,
+    )
 
 
 def _facts(shared: RunFacts, tenant: JudgedTenant) -> RunFacts:

@@ -51,7 +51,7 @@ class KeptTracer:
             if running.alive and running.keys >= keys and set(wanted) <= set(running.devices):
                 return running
             self.stop()
-        self._running = tracer.start_bpf(
+        self._running = BpfSource(
             list(dict.fromkeys([*wanted, *self._others()])),
             max([keys, *map(_keys, self._runs)]),
             folder=self._folder,

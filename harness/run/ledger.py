@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from itertools import pairwise
 
 from harness.levels.level import LevelUsage
 from harness.nulls import difference, total
 from harness.observe.tracing.zone_history import Traced, traced
+from harness.observe.zone_reports import ZoneCounts
 from harness.rules.facts import PhaseFacts
 from harness.run import closures, modelled_media
-from harness.run.closures import PhaseOutput
 from harness.store.ledger import (
     COLD,
     MODELLED_MEDIA,
@@ -41,12 +42,14 @@ _NOTHING = OwnCounts({}, {}, {}, finishes=0, resets=0, space={}, metadata_zones=
 class BarrierSnapshot:
     """Counters at a barrier. ``allocated`` is A by zone in bytes; null if no zones are used.
 
-    ``modelled`` are the counts of the conventional device's model; null without one.
+    ``zones`` is null then too. ``modelled`` are the counts of the conventional device's model; null
+    without one.
     """
 
     counters: Snapshot
     usage: LevelUsage
     allocated: tuple[int, ...] | None
+    zones: ZoneCounts | None = None
     modelled: ModelledMedia | None = None
 
 
@@ -67,67 +70,51 @@ class _Interval:
     counts: BareCounts | None = None
 
 
-def build(
-    level: str,
-    up: BarrierSnapshot,
-    cold: BarrierSnapshot,
-    phases: Sequence[tuple[PhaseOutput, BarrierSnapshot]],
-) -> Ledger:
+def build(level: str, snapshots: Sequence[BarrierSnapshot], facts: Sequence[PhaseFacts]) -> Ledger:
     """Return the ledger of a run.
 
     Args:
         level: its name.
-        up: the barrier after formatting and mounting, where the run's bytes begin.
-        cold: the barrier after the cold fill.
-        phases: those that began, in order, each with the barrier after it.
+        snapshots: the barriers: level up, where the run's bytes begin, cold data, each phase.
+        facts: of the phases that began, in order.
     """
+    up, cold, *after = snapshots
     intervals = [_Interval(COLD, up, cold, content=cold.counters.cold_bytes)]
-    before = cold
-    for output, after in phases:
-        intervals.append(_phase(level, output, before, after))
-        before = after
-    if phases:
-        intervals.append(_run(cold, before, intervals[1:]))
+    for phase, (before, end) in zip(facts, pairwise([cold, *after]), strict=True):
+        intervals.append(_phase(level, phase, before, end))
+    if facts:
+        intervals.append(_run(cold, after[-1], intervals[1:]))
     return Ledger(level, tuple(_entry(level, up, interval) for interval in intervals))
 
 
-def of_phases(
-    level: str, snapshots: Sequence[BarrierSnapshot], facts: Sequence[PhaseFacts]
-) -> Ledger:
-    """Return the ledger for the barriers (level up, cold data, each phase) and phases of a run."""
-    up, cold, *after = snapshots
-    outputs = [PhaseOutput(phase.spec, phase.parsed, phase.lsm) for phase in facts]
-    return build(level, up, cold, list(zip(outputs, after, strict=True)))
-
-
 def _phase(
-    level: str, output: PhaseOutput, before: BarrierSnapshot, after: BarrierSnapshot
+    level: str, phase: PhaseFacts, before: BarrierSnapshot, after: BarrierSnapshot
 ) -> _Interval:
     own = _counted(before, after)
-    database = program_of(output.spec).uses_database
-    checks = [closures.user_to_wal(output)] if database else []
+    database = program_of(phase.spec).uses_database
+    checks = [closures.user_to_wal(phase)] if database else []
     if own is not None and database:
-        checks += closures.rocksdb_to_level(output, level, own.payload)
+        checks += closures.rocksdb_to_level(phase, level, own.payload)
     return _Interval(
-        output.spec.name,
+        phase.spec.name,
         before,
         after,
-        content=output.written,
-        user=output.user,
-        wal=output.wal,
-        flush=output.lsm.tables.flush if output.lsm else None,
-        compaction=output.lsm.tables.compaction if output.lsm else None,
+        content=phase.written,
+        user=phase.user,
+        wal=phase.wal,
+        flush=phase.lsm.tables.flush if phase.lsm else None,
+        compaction=phase.lsm.tables.compaction if phase.lsm else None,
         closures=tuple(checks),
-        program=output.spec.program,
-        counts=_program_counts(output, before, after),
+        program=phase.spec.program,
+        counts=_program_counts(phase, before, after),
     )
 
 
 def _program_counts(
-    output: PhaseOutput, before: BarrierSnapshot, after: BarrierSnapshot
+    phase: PhaseFacts, before: BarrierSnapshot, after: BarrierSnapshot
 ) -> BareCounts | None:
     """Return the program's counts. It counts resets of empty zones, but sends no command."""
-    counts = output.parsed.counts if output.parsed else None
+    counts = phase.parsed.counts if phase.parsed else None
     if counts is None or not counts.resets or before.allocated is None or after.allocated is None:
         return counts
     pairs = zip(before.allocated, after.allocated, strict=True)

@@ -234,10 +234,9 @@ class Life:
         for tenant in self._tenants:
             owner = owners.setdefault(tenant.spec.stack, tenant)
             if owner is tenant:
-                devices = stack.enter_context(
+                tenant.device, tenant.conventional = stack.enter_context(
                     mapped(self._context.host, tenant.spec, tenant.conventional)
                 )
-                tenant.device, tenant.conventional = devices.device, devices.conventional
                 reason = None
                 if _is_sliced(tenant):
                     reason = tenant.level.probe(tenant.device, tenant.conventional)

@@ -9,11 +9,9 @@ from typing import Any
 
 from harness.cleanup import cleaned
 from harness.drive import precondition
-from harness.levels.level import DirectIo
 from harness.machine import scopes
-from harness.observe import host_gauges, rocksdb_build, zone_states
-from harness.observe.gauges import Gauge, Reader
-from harness.observe.sampler import SampledSeries, Sampler, interval
+from harness.observe import host_gauges, rocksdb_build
+from harness.observe.sampler import SampledSeries, Sampler, interval, of_gauges
 from harness.observe.tracing.tracer import Tracer
 from harness.rules.level import DIRECT_FLAGS
 from harness.run import barrier, phase
@@ -27,6 +25,7 @@ from harness.store.codec import encode
 from harness.store.observed import TenantFacts
 from harness.store.result import Utilisation
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseSpec, Reason, RunSpec
+from harness.tools.direct_io import DirectIo
 
 _NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 
@@ -108,7 +107,7 @@ class Measurement:
         up, program = running.up, running.up.program
         tenant.direct_io = running.level.direct_io(up)
         fresh = barrier.take(self._context, running, tenant.name("up"), 0)
-        tenant.snapshots.append(fresh.snapshot)
+        tenant.snapshots.append(fresh)
         if fresh.usage.free_bytes is not None:
             tenant.max_utilisation = min(fresh.usage.free_bytes / running.device.capacity, 1.0)
         if tenant.spec.name:
@@ -155,8 +154,8 @@ class Measurement:
             if not tenant.spec.name:
                 seconds = self._context.host.monotonic() - begin
                 tenant.manifest["cold_seconds"] = round(seconds, 3)
-        tenant.barrier = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
-        tenant.snapshots.append(tenant.barrier.snapshot)
+        filled = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
+        tenant.snapshots.append(filled)
 
     def _phase(self, tenant: RunningTenant, spec: PhaseSpec) -> None:
         self._context.progress.phase(spec.name)
@@ -194,8 +193,8 @@ class Measurement:
         self._record.seconds_left()
         self._record.drain_kernel_log()
         self._sampler.tick()
-        if tracer := self._tenants[0].running.tracer:  # tenants share one source
-            tracer.tick()
+        if self._tracer is not None:
+            self._tracer.tick()
         self._context.progress.tick(share)
 
 
@@ -225,25 +224,17 @@ def observers(
     load = None if tenants[0].spec.name else context.cgroups.load
     series = [
         context.host.disk_series(list(dict.fromkeys(names))),
-        _series("system", host_gauges.gauges(context.host.proc, load)),
+        of_gauges("system", host_gauges.gauges(context.host.proc, load)),
         context.host.media_series(list(dict.fromkeys(names))),
     ]
     for tenant in tenants:
         if not tenant.owns_file_system:
             continue
         running = tenant.running
-        series.append(_series(tenant.name("level"), running.level.gauges(running.up)))
+        series.append(of_gauges(tenant.name("level"), running.level.gauges(running.up)))
         if running.level.uses_zoned:
-            states = context.host.zone_states(running.device)
-            series.append(
-                SampledSeries(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
-            )
+            series.append(context.host.zone_series(tenant.name("zones"), running.device))
     return series
-
-
-def _series(name: str, gauges: Sequence[Gauge]) -> SampledSeries:
-    reader = Reader(gauges)
-    return SampledSeries(name, reader.columns, reader.read, reader.close)
 
 
 def utilisation(

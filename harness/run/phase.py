@@ -7,16 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.cleanup import first_of
-from harness.errors import TimedOut, ToolFailed, ZonelabError
+from harness.errors import TimedOut, ZonelabError
 from harness.nulls import difference
-from harness.observe.diskstats import delta
 from harness.observe.threads import ThreadUse, ThreadWatch
-from harness.observe.tracing.zone_history import traced
 from harness.rules.facts import PhaseFacts
-from harness.run import barrier, phase_files
+from harness.run import barrier, phase_facts, phase_files
 from harness.run.asker import Asker
-from harness.run.barrier import Barrier
-from harness.run.context import RunContext, RunningLevel
+from harness.run.context import RunContext
 from harness.run.ledger import BarrierSnapshot
 from harness.run.load_process import ProgramExit, run_program
 from harness.run.progress import ReadShare
@@ -166,12 +163,23 @@ def conclude(
 ) -> PhaseFacts:
     """Take the barrier after a phase, store its files, and add it to the tenant."""
     running, spec, exited = tenant.running, prepared.spec, execution.exit
-    before, after = tenant.barrier, barrier.take(context, running, spec.name, tenant.cold)
+    before = tenant.snapshots[-1]
+    after = barrier.take(context, running, spec.name, tenant.cold)
     writer = running.writer
-    facts = _facts(running, spec, exited, before=before, after=after, cpu=execution.cpu)
-    process = encode(exited) | encode(execution.cpu) | {"requests": _requests(facts)}
+    requests = phase_facts.requests(before.counters, after.counters)
+    process = encode(exited) | encode(execution.cpu) | {"requests": requests}
+    log_end = phase_files.keep_log(running, f"raw/{spec.name}.LOG.xz")
+    facts = phase_facts.collect(
+        spec,
+        before,
+        after,
+        process,
+        (text(prepared.stdout), text(prepared.stderr)),
+        log_end=lambda: log_end,
+        read_log=lambda: phase_files.read_log(running.up.database_log),
+    )
     writer.write(f"raw/{spec.name}.process.json", process)
-    phase_files.write_series(writer, spec, prepared.report, execution.offset)
+    phase_files.write_series(writer, spec, prepared.report.path, execution.offset)
     phase_files.write_tree(writer, spec, facts.lsm, execution.shift)
     phase_files.keep_options(running, f"raw/{spec.name}.OPTIONS.xz")
     histogram = phase_files.write_histograms(writer, spec, facts)
@@ -191,17 +199,10 @@ def conclude(
         stderr=f"raw/{spec.name}.stderr",
         histogram=histogram,
     )
-    tenant.barrier = after
     tenant.facts.append(facts)
     tenant.results.append(result)
-    tenant.snapshots.append(after.snapshot)
+    tenant.snapshots.append(after)
     return facts
-
-
-def _requests(facts: PhaseFacts) -> dict[str, list[int]]:
-    """Return the numbers of reads and writes of each device. Barriers store bytes only."""
-    disks = {"zoned": facts.zoned, "conventional": facts.conventional}
-    return {name: [disk.reads, disk.writes] for name, disk in disks.items() if disk}
 
 
 def failure(
@@ -269,50 +270,4 @@ def _since(before: CpuUse, after: CpuUse) -> CpuUse:
         difference(before.load_seconds, after.load_seconds),
         difference(before.harness_seconds, after.harness_seconds),
         difference(before.load_instructions, after.load_instructions),
-    )
-
-
-def _facts(
-    running: RunningLevel,
-    spec: PhaseSpec,
-    exited: ProgramExit,
-    *,
-    before: Barrier,
-    after: Barrier,
-    cpu: CpuUse,
-) -> PhaseFacts:
-    raw = running.writer.path / "raw"
-    stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
-    parsed, lsm, error, code = None, None, "", ""
-    try:
-        lsm = phase_files.read_log(running.up.database_log)
-        parsed = program_of(spec).parse(spec, stdout, stderr)
-    except ToolFailed as failed:
-        error, code = failed.message, failed.code
-    log = phase_files.keep_log(running, f"raw/{spec.name}.LOG.xz")
-    disks = delta(before.disks, after.disks)
-    return PhaseFacts(
-        spec=spec,
-        parsed=parsed,
-        parse_error=error,
-        exit_code=exited.exit_code,
-        signal=exited.signal,
-        timed_out=exited.timed_out,
-        stalled=exited.stalled,
-        output=f"{stdout}\n{stderr}",
-        database_log=log,
-        zoned=disks[running.zoned_name] if running.zoned_name else None,
-        conventional=disks[running.conventional_name] if running.conventional_name else None,
-        before=before.usage,
-        after=after.usage,
-        zones=after.zones,
-        seconds=exited.seconds,
-        load_seconds=cpu.load_seconds,
-        harness_seconds=cpu.harness_seconds,
-        load_instructions=cpu.load_instructions,
-        threads=cpu.threads,
-        lsm=lsm,
-        traced=traced(before.snapshot.counters, after.snapshot.counters),
-        completed=after.snapshot.counters.completed_since(before.snapshot.counters),
-        parse_code=code,
     )

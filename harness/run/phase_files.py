@@ -12,8 +12,7 @@ from harness.store.rundir import RunWriter
 from harness.store.spec import PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log, LsmShape
-from harness.workloads import load_program
-from harness.workloads.load_program import text
+from harness.workloads import program_of
 
 LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 
@@ -55,16 +54,15 @@ def keep_options(running: RunningLevel, name: str) -> None:
         running.writer.pack(files[-1], name)
 
 
-def write_series(
-    writer: RunWriter, spec: PhaseSpec, report: load_program.ProgramReport, offset: float
-) -> None:
+def write_series(writer: RunWriter, spec: PhaseSpec, report: Path, offset: float) -> None:
     """Store operations per interval on the time axis of the run; nothing without a report."""
+    program = program_of(spec)
     try:
-        points = report.rows(text(report.path))
+        points = program.rows(report)
     except ToolFailed:
         return  # the program ended too early; its raw file stays
     rows = [f"{offset + second:.3f},{rest}\n" for second, rest in points]
-    writer.write(f"series/{spec.name}.csv", f"t,{report.columns}\n" + "".join(rows))
+    writer.write(f"series/{spec.name}.csv", f"t,{program.columns(report)}\n" + "".join(rows))
 
 
 def write_tree(writer: RunWriter, spec: PhaseSpec, lsm: Log | None, shift: float) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
 from harness.observe import threads
 from harness.rules.facts import PhaseFacts
-from harness.store.result import Metric
+from harness.store.result import Metric, catalogued
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import load_program, rocksdb
@@ -59,7 +58,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "instructions_per_operation": ratio(facts.load_instructions, operations),
         **_zone_commands(facts),
     }
-    values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
+    values |= catalogued(more)
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
@@ -79,7 +78,7 @@ def program_metrics(
     """Return the metrics of a phase's program and of RocksDB, by catalogue name."""
     database = rocksdb.metrics(spec, parsed, lsm, below)
     values = load_program.metrics(spec, parsed) if parsed else {}
-    return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in database.items()}
+    return values | catalogued(database)
 
 
 def _cpu_share(facts: PhaseFacts, name: str) -> float | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from harness.errors import ConfigError
 from harness.run.heartbeat import Heartbeat
-from harness.store.codec import SCHEMA_VERSION, check_version, decode, encode
-from harness.store.files import read_json, write_atomic
+from harness.store.codec import SCHEMA_VERSION, encode
+from harness.store.files import load_record, write_atomic
 from harness.store.spec import RunSpec
 
 ReadShare = Callable[[], float | None]  # returns the share of a phase that is done, or null
@@ -46,9 +46,7 @@ class ProgressRecord:
 
 def load(path: Path) -> ProgressRecord:
     """Read a progress file; ConfigError when missing, damaged or of another version."""
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(ProgressRecord, data, str(path))
+    return load_record(ProgressRecord, path)
 
 
 def write(path: Path, record: ProgressRecord) -> None:

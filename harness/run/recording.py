@@ -33,7 +33,7 @@ from harness.store.media import (
 )
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, MediaModel, RunSpec
-from harness.store.write_records import Kind, RecordedBytes
+from harness.store.write_records import Kind
 from harness.tools import zonemodel
 
 _NS = 1_000_000_000
@@ -141,7 +141,7 @@ class Recording:
             file.unlink(missing_ok=True)
             return ()
         failed = self._failed(self._recorder)
-        intervals = tuple(_interval(one, failed[one.mark]) for one in found)
+        intervals = tuple(replace(one, failed=failed[one.mark]) for one in found)
         recorded = sum(one.counted for one in found) + failed.total()
         if recorded != self._counted:
             self._problem = (
@@ -241,7 +241,3 @@ def _decompressed(stored: Path, copy: Path) -> Path:
             code="packed-damaged",
         ) from None
     return copy
-
-
-def _interval(one: RecordedBytes, failed: int) -> MediaInterval:
-    return MediaInterval(one.mark, one.written, one.zeroed, one.discarded, failed=failed)

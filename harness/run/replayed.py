@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
 from harness.run import replayed_times, zone_costs
 from harness.run.zone_costs import Costs
 from harness.store import packed
-from harness.store.result import Metric
+from harness.store.ledger import RUN
+from harness.store.result import Metric, catalogued
 from harness.tools import zlfs_replay
 from harness.tools.zlfs_replay import Replayed
 
@@ -46,8 +46,7 @@ def metrics(replayed: Replayed) -> dict[str, Metric]:
     if replayed.infeasible is not None or not replayed.mounts:
         return {}
     measured = [mount for mount in replayed.mounts if not is_cold(mount)] or [*replayed.mounts]
-    counted = _counts(measured, replayed.mounts)
-    found = {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in counted.items()}
+    found = catalogued(_counts(measured, replayed.mounts), RUN)
     costs = _costs(replayed)
     zones = int(replayed.setting["zones"]) - _metadata_zones(replayed)
     modelled = zone_costs.metrics(costs, zones, _written(replayed.mounts), None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
-from harness.store.result import Metric
+from harness.store.ledger import RUN
+from harness.store.result import Metric, catalogued
 
 _NS, _US = 10**9, 10**3
 _COMMANDS = ("read", "write", "flush", "finish", "reset")
@@ -17,7 +17,7 @@ _PARTS = ("p50", "p99", "p99_9")
 
 def metrics(times: Mapping[str, Any]) -> dict[str, Metric]:
     """Return ``run.modelled_…``. Latencies without a sample are null."""
-    return {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in _values(times)}
+    return catalogued(dict(_values(times)), RUN)
 
 
 def _values(times: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:

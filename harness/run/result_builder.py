@@ -15,8 +15,7 @@ from harness.machine import code
 from harness.machine.manifest import manifest, packages
 from harness.observe import kernel_names, sampler
 from harness.rules import RULES
-from harness.rules.facts import RunFacts
-from harness.run import judging, programs, run_metrics, zone_use
+from harness.run import judging, programs, run_metrics, zone_costs, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.recording import Recording, with_media
@@ -130,7 +129,8 @@ class ResultBuilder:
         metrics["run.harness_memory_peak"] = Metric(_memory_peak(), "B")
         issues: tuple[Issue, ...] = ()
         if status is not Status.SKIPPED:
-            issues = self._judge(log, tenants, ledgers)
+            judged = [tenant.judged(own) for tenant, own in zip(tenants, ledgers, strict=True)]
+            issues = judging.issues(self._spec, log or "", observed, judged)
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
         if self._manifest is None:
@@ -178,9 +178,9 @@ class ResultBuilder:
     ) -> dict[str, Metric]:
         costs: dict[str, Metric] = {}
         if ledger is not None:
-            costs = run_metrics.of_zone_costs(
+            costs = zone_costs.of_folder(
                 writer.path,
-                self._spec,
+                self._spec.device,
                 ledger,
                 metadata_zones=tenant.level.metadata_zones,
                 snapshots=tenant.snapshots,
@@ -200,26 +200,6 @@ class ResultBuilder:
                 tenant.max_utilisation,
             )
         return metrics
-
-    def _judge(
-        self,
-        log: str | None,
-        tenants: Sequence[RunningTenant],
-        ledgers: Sequence[Ledger | None],
-    ) -> tuple[Issue, ...]:
-        run = RunFacts(
-            spec=self._spec,
-            uses_zoned=False,
-            phases=(),
-            kernel_log=log,
-            utilisation=None,
-            clock_jump=self._clock_jump,
-            untraced=self.untraced,
-            caveats=self.findings,
-            tenants=self.together if self._spec.tenants else None,
-        )
-        judged = [tenant.judged(own) for tenant, own in zip(tenants, ledgers, strict=True)]
-        return judging.issues(run, judged)
 
     def _observed(
         self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[RunningTenant]

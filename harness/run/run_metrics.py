@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.rules import bandwidth
 from harness.rules.facts import PhaseFacts
-from harness.run import phase_metrics, zone_costs
-from harness.run.ledger import BarrierSnapshot
+from harness.run import phase_metrics
 from harness.run.tenant import prefixed
 from harness.store.ledger import COLD, RUN, Ledger, LedgerEntry
-from harness.store.result import Metric, Utilisation
+from harness.store.result import Metric, Utilisation, catalogued
 from harness.store.spec import RunSpec
 from harness.workloads.rocksdb import MetricValue
 
@@ -65,32 +62,14 @@ def of_plain_run(
     }
 
 
-def of_zone_costs(
-    folder: Path,
-    spec: RunSpec,
-    ledger: Ledger,
-    *,
-    metadata_zones: int,
-    snapshots: Sequence[BarrierSnapshot],
-    facts: Sequence[PhaseFacts],
-) -> dict[str, Metric]:
-    """Return the zone costs of a run without tenants; ``metadata_zones`` as in ``Level``."""
-    own = snapshots[-1].usage.own  # a level with its own counters reports its metadata zones
-    metadata = own.metadata_zones if own else metadata_zones
-    return zone_costs.of_folder(folder, spec.device, metadata, ledger, facts)
-
-
 def of_ledger(ledger: Ledger) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` and ``run.<metric>`` of every entry except the cold fill."""
-    return {
-        f"{entry.name}.{name}": Metric(value, CATALOGUE[name].unit)
-        for entry in ledger.entries
-        if entry.name != COLD
-        for name, value in {
-            **(_ledger_totals(entry) if entry.name == RUN else {}),
-            **_ledger_values(entry),
-        }.items()
-    }
+    found: dict[str, Metric] = {}
+    for entry in ledger.entries:
+        if entry.name != COLD:
+            totals = _ledger_totals(entry) if entry.name == RUN else {}
+            found |= catalogued({**totals, **_ledger_values(entry)}, entry.name)
+    return found
 
 
 def _ledger_totals(entry: LedgerEntry) -> dict[str, MetricValue]:

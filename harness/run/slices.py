@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cleanup import cleaned
@@ -15,17 +15,13 @@ from harness.store.spec import Bytes, Device, Extent, TenantSpec
 from harness.tools import dmsetup
 
 
-@dataclass(frozen=True, slots=True)
-class TenantDevices:
-    """A tenant's zoned device, or the device with which its size is compared, and its companion."""
-
-    device: Device
-    conventional: Device | None
-
-
 @contextmanager
-def mapped(host: Host, tenant: TenantSpec, conventional: Device | None) -> Iterator[TenantDevices]:
+def mapped(
+    host: Host, tenant: TenantSpec, conventional: Device | None
+) -> Iterator[tuple[Device, Device | None]]:
     """Map the slices of a tenant inside the block; without slices, return its whole devices.
+
+    They are its zoned device, or the one with which its size is compared, and its companion.
 
     Args:
         host: the machine.
@@ -52,7 +48,7 @@ def mapped(host: Host, tenant: TenantSpec, conventional: Device | None) -> Itera
         if conventional is not None and tenant.conventional is not None:
             name = f"{tenant.name}-conventional"
             companion = stack.enter_context(_slice(host, name, conventional, tenant.conventional))
-        yield TenantDevices(device, companion)
+        yield device, companion
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.levels.level import DirectIo, Level
+from harness.levels.level import Level
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.rules.facts import PhaseFacts
 from harness.run import judging, ledger
-from harness.run.barrier import Barrier
 from harness.run.context import RunningLevel
 from harness.run.judging import JudgedTenant
 from harness.run.ledger import BarrierSnapshot
@@ -21,6 +20,7 @@ from harness.store.ledger import Ledger
 from harness.store.observed import ObservedTenant
 from harness.store.result import Issue, PhaseResult, Utilisation
 from harness.store.spec import Device, Limits, PhaseRole, PhaseSpec, RunSpec, TenantSpec
+from harness.tools.direct_io import DirectIo
 
 
 def tenants_of(run: RunSpec) -> tuple[TenantSpec, ...]:
@@ -81,7 +81,6 @@ class RunningTenant:
     facts: list[PhaseFacts] = field(default_factory=list)
     results: list[PhaseResult] = field(default_factory=list)
     snapshots: list[BarrierSnapshot] = field(default_factory=list)
-    barrier: Barrier = field(init=False)
     cold: int = 0
     max_utilisation: float | None = None
     direct_io: DirectIo | None = None
@@ -140,7 +139,7 @@ class RunningTenant:
         """Return its ledger; null before the cold fill, or if others share its devices."""
         if not self.alone or len(self.snapshots) < 2:  # noqa: PLR2004 - up and cold
             return None
-        return ledger.of_phases(self.spec.level, self.snapshots, self.facts)
+        return ledger.build(self.spec.level, self.snapshots, self.facts)
 
     def judged(self, ledger: Ledger | None) -> JudgedTenant:
         """Return the tenant as the rules judge it."""

@@ -53,10 +53,9 @@ class Together:
         context, record = self.context, self.record
         context.progress.phase("barrier")
         for tenant in self.tenants:
-            name = tenant.name("start")
-            tenant.barrier = barrier.take(context, tenant.running, name, tenant.cold)
+            start = barrier.take(context, tenant.running, tenant.name("start"), tenant.cold)
             # Work of a level while other tenants were filled counts as a part of its own fill.
-            tenant.snapshots[-1] = tenant.barrier.snapshot
+            tenant.snapshots[-1] = start
         seen = context.host.monotonic()
         active = {Path(device.path).name: self._active(device) for device in self.zoned}
         systemd = record.together.units

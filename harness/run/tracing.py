@@ -9,9 +9,10 @@ from pathlib import Path
 
 from harness.cleanup import cleaned
 from harness.errors import ZonelabError
-from harness.observe.tracing import tracer
+from harness.observe.tracing import tracefs_buffer, tracer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.command_log import CommandLog
+from harness.observe.tracing.tracefs_source import TracefsSource
 from harness.observe.tracing.tracer import Tracer, TraceSource
 from harness.run.context import RunContext
 from harness.run.kept_tracer import is_whole
@@ -94,7 +95,8 @@ def _source(
             record.untraced = Reason.of(error)
         if source is None:
             try:
-                buffer = tracer.start_tracefs(watched, host.tracing)
+                tracefs_buffer.require(host.tracing)
+                buffer = TracefsSource(watched, host.tracing)
                 stack.enter_context(cleaned(buffer.stop, although_hung=True))
                 source = buffer
             except ZonelabError as error:

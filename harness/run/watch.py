@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.errors import ConfigError
 from harness.run.heartbeat import Heartbeat
 from harness.run.progress import ProgressRecord
-from harness.store.codec import check_version, decode
+from harness.store.files import to_record
 from harness.tools import virtual_clock
 
 _AGAIN = "repeat the command: complete runs are kept, and it resumes"
@@ -32,9 +33,7 @@ def judge(text: str, silent_seconds: float) -> Glance:
     uptime, _, rest = rest.partition("\n")
     cmdline, _, content = rest.partition("\n")
     try:
-        data = json.loads(content)
-        check_version(data, "progress.json")
-        record = decode(ProgressRecord, data, "progress.json")
+        record = to_record(ProgressRecord, json.loads(content), Path("progress.json"))
         now = float(uptime.split()[0])
     except (ValueError, IndexError, ConfigError):
         return Glance(True, "", f"the host has no readable progress.json; {_AGAIN}")

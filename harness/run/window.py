@@ -195,13 +195,12 @@ class MeasurementWindow:
                 continue
             pid, status, usage = os.wait4(program.child.pid, os.WNOHANG)
             if pid != 0:
-                cpu = usage.ru_utime + usage.ru_stime
-                self._note_exit(program, os.waitstatus_to_exitcode(status), cpu)
+                program.child.returncode = os.waitstatus_to_exitcode(status)
+                program.cpu_seconds = usage.ru_utime + usage.ru_stime
+                self._note_exit(program, program.child.returncode)
 
-    def _note_exit(self, program: TenantProgram, code: int, cpu: float) -> None:
-        assert program.child is not None  # noqa: S101 - only called for a program that was started
-        program.child.returncode = code
-        program.ended_at, program.cpu_seconds = self._host.monotonic(), cpu
+    def _note_exit(self, program: TenantProgram, code: int) -> None:
+        program.ended_at = self._host.monotonic()
         early = program.released is None
         seconds = 0.0 if program.released is None else program.ended_at - program.released
         exit_code, number = (code, None) if code >= 0 else (None, -code)
@@ -238,9 +237,7 @@ class MeasurementWindow:
         for program in left:
             if program.running and program.child is not None:
                 proc.require_end(program.child)
-                _, status, usage = os.wait4(program.child.pid, 0)
-                cpu = usage.ru_utime + usage.ru_stime
-                self._note_exit(program, os.waitstatus_to_exitcode(status), cpu)
+                self._reap()
 
 
 def _is_ready(program: TenantProgram) -> bool:

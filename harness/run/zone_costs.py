@@ -16,13 +16,13 @@ from pathlib import Path
 
 from harness import zn540
 from harness.errors import ToolFailed
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.observe.tracing.tracer import TIMELINE
 from harness.rules.facts import PhaseFacts
+from harness.run.ledger import BarrierSnapshot
 from harness.store import packed
-from harness.store.ledger import Ledger
-from harness.store.result import Metric
+from harness.store.ledger import RUN, Ledger
+from harness.store.result import Metric, catalogued
 from harness.store.spec import Device
 
 NAMES = (
@@ -171,13 +171,15 @@ class _TimelineReader:
 def of_folder(
     folder: Path,
     device: Device,
-    metadata: int,
     ledger: Ledger,
+    *,
+    metadata_zones: int,
+    snapshots: Sequence[BarrierSnapshot],
     facts: Sequence[PhaseFacts],
 ) -> dict[str, Metric]:
     """Return the metrics of a run; all null without a zoned device or a trace of its zones.
 
-    ``metadata``: zones at the start of the device that hold the level's metadata.
+    ``metadata_zones`` as in ``Level``, unless the level's own counters report them.
 
     Raises:
         ToolFailed: the timeline is damaged.
@@ -185,6 +187,8 @@ def of_folder(
     opened = packed.opened(folder / TIMELINE)
     if opened is None or not device.zoned:
         return metrics(None, 0, None, None)
+    own = snapshots[-1].usage.own
+    metadata = own.metadata_zones if own else metadata_zones
     with opened as lines:
         costs = read(lines, device.zone_capacity or 0, metadata)
     written = ledger.entries[-1].since_up
@@ -214,7 +218,7 @@ def metrics(
             "modelled_reset_seconds": costs.modelled_reset,
             "modelled_cost_share": ratio(modelled, total((modelled, writing))),
         }
-    return {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    return catalogued(values, RUN)
 
 
 def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:

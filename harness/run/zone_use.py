@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import total
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts
-from harness.store.result import Metric, Utilisation
+from harness.store.result import Metric, Utilisation, catalogued
 
 # blk_types.h: BLK_STS_ZONE_OPEN_RESOURCE and BLK_STS_ZONE_ACTIVE_RESOURCE. Linux 6.10 removed a
 # status before them, so both are one less since.
@@ -45,9 +44,7 @@ def metrics(
     }
     if activity is not None:
         values |= {"zone_resets": activity.resets, "zone_finishes": activity.finishes}
-    return {
-        f"{phase}.{name}": Metric(value, CATALOGUE[name].unit) for name, value in values.items()
-    }
+    return catalogued(values, phase)
 
 
 def cpu_share(own: float | None, tenants: Sequence[Sequence[PhaseFacts]]) -> Metric:

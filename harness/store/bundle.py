@@ -106,12 +106,11 @@ def _require_plain(member: tarfile.TarInfo) -> None:
         )
 
 
-@contextmanager
-def unpacked(archive: Path, into: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Unpack an archive; yield the campaign's folder and one line per checksum problem."""
+def unpacked(archive: Path, into: Path) -> tuple[Path, list[str]]:
+    """Unpack an archive; return the campaign's folder and one line per checksum problem."""
     with full_disk_is_clear(into):
         folder = unpack(archive, into)
-    yield folder, checksums.problems(folder)
+    return folder, checksums.problems(folder)
 
 
 @contextmanager
@@ -128,10 +127,8 @@ def opened(name: str) -> Iterator[CampaignPaths]:
     if archive is None:
         yield find_campaign(name)
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
-        unpacked(archive, Path(folder)) as (root, differing),
-    ):
+    with tempfile.TemporaryDirectory(prefix="zonelab-") as folder:
+        root, differing = unpacked(archive, Path(folder))
         if differing:
             raise RunFailed(
                 f"{name} differs from its checksums: {differing[0]}",

@@ -24,6 +24,11 @@ class MediaInterval:
     failed: int = 0  # by commands that the device refused: not recorded
 
     @property
+    def counted(self) -> int:
+        """Bytes that the kernel counts as written, which include Write Zeroes."""
+        return self.written + self.zeroed
+
+    @property
     def recorded(self) -> tuple[str, int, int, int]:
         """The values that follow from the recorded commands, without the model of the drive."""
         return (self.mark, self.written, self.zeroed, self.discarded)
@@ -79,7 +84,7 @@ def at_barrier(record: MediaRecord, name: str) -> ModelledMedia:
     return ModelledMedia(
         record.model,
         record.problem,
-        recorded=sum(one.written + one.zeroed for one in until),
+        recorded=sum(one.counted for one in until),
         failed=sum(one.failed for one in until),
         programmed=None if record.problem else total(one.programmed for one in until),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from harness.metrics.catalogue import CATALOGUE
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.spec import Device, PhaseSpec, Reason, RunSpec, Scalar
 
@@ -67,6 +68,15 @@ class Metric:
 
     value: int | float | None  # null: not measured
     unit: str  # B, B/s, ops/s, us, s, 1 …
+
+
+def catalogued(values: Mapping[str, int | float | None], of: str = "") -> dict[str, Metric]:
+    """Return values by catalogue name as metrics, which have the catalogue's units.
+
+    Their keys begin with ``of``, the name of a phase or ``run``; '' leaves the names.
+    """
+    begin = f"{of}." if of else ""
+    return {begin + name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import IO
 from harness.errors import ConfigError
 from harness.quantities import SECTOR
 from harness.store import packed
+from harness.store.media import MediaInterval
 
 _MAGIC = b"zonelab-writes-1\n"
 _RECORD = struct.Struct("<QQII")
@@ -43,24 +44,9 @@ class WriteCommand:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedBytes:
-    """Bytes of the commands of an interval, up to its ``mark``; '' is the end of the file."""
-
-    mark: str
-    written: int = 0
-    zeroed: int = 0
-    discarded: int = 0
-
-    @property
-    def counted(self) -> int:
-        """Bytes that the kernel counts as written, which include Write Zeroes."""
-        return self.written + self.zeroed
-
-
 def write(
     path: Path, commands: Iterable[WriteCommand], marks: Mapping[str, int]
-) -> tuple[RecordedBytes, ...]:
+) -> tuple[MediaInterval, ...]:
     """Write a file; return its intervals, the last one without a mark.
 
     Args:
@@ -69,7 +55,7 @@ def write(
         marks: times of the marks in ns, by name. A command at the time of a mark is before it.
     """
     ordered = sorted(marks.items(), key=lambda item: item[1])
-    found: list[RecordedBytes] = []
+    found: list[MediaInterval] = []
     sectors: Counter[int] = Counter()
     with path.open("wb") as file:
         names = [name for name, _ in ordered]
@@ -96,7 +82,7 @@ def interval_of(time: int, marks: Mapping[str, int]) -> str:
     return min(later)[1] if later else ""
 
 
-def read(path: Path) -> tuple[RecordedBytes, ...]:
+def read(path: Path) -> tuple[MediaInterval, ...]:
     """Return the intervals of a stored file, which may be compressed.
 
     Raises:
@@ -112,7 +98,7 @@ def read(path: Path) -> tuple[RecordedBytes, ...]:
         raise _damaged(path, f"cannot be read: {error}") from None
 
 
-def _intervals(path: Path, file: IO[bytes]) -> Iterator[RecordedBytes]:
+def _intervals(path: Path, file: IO[bytes]) -> Iterator[MediaInterval]:
     if file.readline() != _MAGIC:
         raise _damaged(path, "has another form")
     try:
@@ -137,11 +123,11 @@ def _intervals(path: Path, file: IO[bytes]) -> Iterator[RecordedBytes]:
     yield _ended("", total)
 
 
-def _ended(mark: str, sectors: Counter[int]) -> RecordedBytes:
+def _ended(mark: str, sectors: Counter[int]) -> MediaInterval:
     """Return the interval whose sectors are counted by kind; the next one begins at 0."""
     done = [sectors[kind] * SECTOR for kind in (Kind.WRITE, Kind.ZEROES, Kind.DISCARD)]
     sectors.clear()
-    return RecordedBytes(mark, *done)
+    return MediaInterval(mark, *done)
 
 
 def _damaged(path: Path, what: str) -> ConfigError:

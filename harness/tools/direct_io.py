@@ -18,7 +18,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import HostError
@@ -39,16 +39,16 @@ _MASK_OFFSET, _ALIGN_OFFSET = 0, 0x98  # stx_mask; stx_dio_mem_align, stx_dio_of
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Whether reads and writes bypassed the page cache; null: unknown."""
+class DirectIo:
+    """Whether O_DIRECT bypasses the page cache; null: unknown. ``source`` is the evidence."""
 
     reads: bool | None
     writes: bool | None
     source: str
-    facts: Mapping[str, Scalar]
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-def probe(folder: Path, kernel: Kernel) -> Found:
+def probe(folder: Path, kernel: Kernel) -> DirectIo:
     """Write, read and remove a file of 768 KiB in ``folder``.
 
     Raises:
@@ -63,13 +63,13 @@ def probe(folder: Path, kernel: Kernel) -> Found:
         path.unlink(missing_ok=True)
 
 
-def _probe(path: Path, kernel: Kernel) -> Found:
+def _probe(path: Path, kernel: Kernel) -> DirectIo:
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
     try:
         handle = os.open(path, flags | os.O_DIRECT, 0o600)
     except OSError as error:
         refused = f"open with O_DIRECT: {error.strerror}"
-        return Found(False, False, refused, {})
+        return DirectIo(False, False, refused)
     try:
         facts: dict[str, Scalar] = dict(_claims(handle))
         try:
@@ -77,7 +77,7 @@ def _probe(path: Path, kernel: Kernel) -> Found:
             kept = _cached(path)
             cached = _read(handle, path)
         except OSError as error:  # open succeeded, but the I/O is refused
-            return Found(False, False, f"O_DIRECT: {error.strerror}", facts)
+            return DirectIo(False, False, f"O_DIRECT: {error.strerror}", facts)
     finally:
         os.close(handle)
     if dirtied is not None:
@@ -85,7 +85,7 @@ def _probe(path: Path, kernel: Kernel) -> Found:
     if cached is not None:
         facts["cached_pages"] = cached
     facts |= {"pages": _PAGES, "cached_pages_after_write": kept}
-    return Found(
+    return DirectIo(
         reads=None if cached is None else cached < _PAGES // 2,
         writes=None if dirtied is None else max(dirtied, kept) < _PAGES // 2,
         source="a probe file: nr_dirtied of /proc/vmstat (writes), mincore (reads)",

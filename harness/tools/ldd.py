@@ -19,34 +19,25 @@ _ROCKSDB = "librocksdb.so"
 _STATIC = ("not a dynamic executable", "statically linked")
 
 
-def libraries(file: Path) -> dict[str, Path | None]:
-    """Return soname → path (None: not found) of the libraries of ``file``; {} if it is static.
-
-    Raises:
-        ToolFailed: ldd failed or printed unexpected output.
-    """
-    done = proc.run([PROGRAM, file], timeout=_TIMEOUT_SECONDS, check=False)
-    if any(text in done.stdout + done.stderr for text in _STATIC):
-        return {}
-    if not done.ok:
-        raise proc.failure(done)
-    return parse(done.stdout)
-
-
 def rocksdb(file: Path) -> Path | None:
     """Return the resolved RocksDB library that a program or plug-in is linked with, or None.
 
     Raises:
         ToolFailed: ldd failed or printed unexpected output.
     """
-    for name, path in libraries(file).items():
+    done = proc.run([PROGRAM, file], timeout=_TIMEOUT_SECONDS, check=False)
+    if any(text in done.stdout + done.stderr for text in _STATIC):
+        return None
+    if not done.ok:
+        raise proc.failure(done)
+    for name, path in parse(done.stdout).items():
         if name.startswith(_ROCKSDB) and path is not None:
             return path.resolve()
     return None
 
 
 def parse(stdout: str) -> dict[str, Path | None]:
-    """Parse the output for a dynamic object.
+    """Return the path of each library of a dynamic object by its soname; None: not found.
 
     Raises:
         ToolFailed: a line has another form.

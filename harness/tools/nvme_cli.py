@@ -75,13 +75,9 @@ class IdZoned:
 
 
 class Refused(ToolFailed):
-    """The drive's firmware refused a command; ``status`` is its NVMe status, 0 if unknown."""
+    """The drive's firmware refused a command."""
 
     default_code = "firmware-refused"
-
-    def __init__(self, message: str, *, status: int, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.status = status
 
 
 def identify(device: str) -> ControllerFacts:
@@ -89,10 +85,10 @@ def identify(device: str) -> ControllerFacts:
     return parse_controller(ask([PROGRAM, "id-ctrl", device, "--output-format=json"]))
 
 
-def namespaces(device: str, *, allocated: bool) -> tuple[int, ...]:
-    """Return the numbers of attached namespaces, or of all allocated ones."""
-    argv = [PROGRAM, "list-ns", device, *["--all"] * allocated, "--output-format=json"]
-    return parse_list(ask(argv))
+def namespaces(device: str) -> tuple[int, ...]:
+    """Return the numbers of all namespaces, also of those that are not attached."""
+    argv = [PROGRAM, "list-ns", device, "--all", "--output-format=json"]
+    return parse_numbers(ask(argv), "nsid_list", "nsid")
 
 
 def namespace(device: str, nsid: int) -> IdNamespace:
@@ -111,7 +107,7 @@ def namespace(device: str, nsid: int) -> IdNamespace:
 def controllers(device: str, nsid: int) -> tuple[int, ...]:
     """Return the numbers of the controllers to which a namespace is attached."""
     argv = [PROGRAM, "list-ctrl", device, f"--namespace-id={nsid}", "--output-format=json"]
-    return parse_controllers(ask(argv))
+    return parse_numbers(ask(argv), "ctrl_list", "ctrl_id")
 
 
 def zoned(device: str, nsid: int) -> IdZoned:
@@ -121,16 +117,20 @@ def zoned(device: str, nsid: int) -> IdZoned:
 
 
 def create_argv(
-    device: str, *, blocks: int, capacity: int, format_: int, csi: int, resources: int | None
+    device: str, *, blocks: int, format_: int, csi: int, resources: int | None
 ) -> list[str]:
-    """Return the argument list that creates a namespace; sizes in blocks, resources in zones."""
+    """Return the argument list that creates a namespace; ``resources`` are active zones.
+
+    Size and capacity are the same, also of a zoned namespace: the drive decides the capacity of its
+    zones (NVMe Zoned Namespace Command Set, "Zone Capacity").
+    """
     limits = [f"--rar={resources}", f"--ror={resources}"] if resources is not None else []
     return [
         PROGRAM,
         "create-ns",
         device,
         f"--nsze={blocks}",
-        f"--ncap={capacity}",
+        f"--ncap={blocks}",
         f"--flbas={format_}",
         f"--csi={csi}",
         *limits,
@@ -199,14 +199,9 @@ def parse_controller(data: Any) -> ControllerFacts:
     )
 
 
-def parse_list(data: Any) -> tuple[int, ...]:
-    """Parse ``list-ns``; newer versions omit an empty list."""
-    return tuple(sorted(_number(entry, "nsid") for entry in _field(data, "nsid_list", list, [])))
-
-
-def parse_controllers(data: Any) -> tuple[int, ...]:
-    """Parse ``list-ctrl``; newer versions omit an empty list."""
-    return tuple(sorted(_number(entry, "ctrl_id") for entry in _field(data, "ctrl_list", list, [])))
+def parse_numbers(data: Any, entries: str, name: str) -> tuple[int, ...]:
+    """Parse ``list-ns`` or ``list-ctrl``; newer versions omit an empty list."""
+    return tuple(sorted(_number(entry, name) for entry in _field(data, entries, list, [])))
 
 
 def parse_namespace(data: Any) -> IdNamespace:
@@ -246,12 +241,11 @@ def _do(argv: list[str], timeout: float = _SLOW) -> proc.Completed:
         return done
     lines = [*done.stderr.strip().splitlines(), _json_error(done.stdout), "no reason given"]
     match = _STATUS.search(done.stderr)
-    status = int(match["code"], 16) if match else 0
     text = f"{match['text']} ({match['code']})" if match else next(line for line in lines if line)
     hint = f"the command was: {' '.join(argv)}"
     if "unrecognized option" in done.stderr:
         hint = "this nvme-cli is too old for the command; " + hint
-    raise Refused(f"nvme {argv[1]}: {text}", status=status, hint=hint)
+    raise Refused(f"nvme {argv[1]}: {text}", hint=hint)
 
 
 def _json_error(stdout: str) -> str:

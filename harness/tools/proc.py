@@ -244,6 +244,7 @@ def spawn(
     *,
     stdout: IO[bytes],
     stderr: IO[bytes] | int,
+    cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session; the caller waits for it.
 
@@ -257,6 +258,7 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
+            cwd=cwd,
             env=environment(),
             start_new_session=True,
         )

@@ -44,24 +44,6 @@ _SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """Output of ``zlfs df``."""
-
-    free_bytes: int  # usable by new files
-    gc_copied_bytes: int  # since mkfs
-    gc_zones_reclaimed: int  # since mkfs
-    facts: Mapping[str, Scalar]  # all fields; nested ones with the prefix ``gc.``
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file on the zones; ``name`` is absolute, ``size`` its length in bytes."""
-
-    name: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Violation:
     """An invariant that does not hold."""
 
@@ -111,13 +93,13 @@ def mkfs(device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar])
     _run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
 
 
-def df(device: Path) -> Space:
-    """Return the use of a device's space. Raises the errors of ``mkfs``."""
+def df(device: Path) -> dict[str, Scalar]:
+    """Return the use of a device's space, as ``parse_df`` does. Raises the errors of ``mkfs``."""
     return parse_df(_read("df", device))
 
 
-def files(device: Path) -> list[File]:
-    """Return the files on a device. Raises the errors of ``mkfs``."""
+def files(device: Path) -> dict[str, int]:
+    """Return the lengths of the files on a device by absolute name. Raises as ``mkfs`` does."""
     return parse_list(_read("list", device))
 
 
@@ -155,32 +137,31 @@ def import_cold(
     return parse_import(done.stdout)
 
 
-def parse_df(stdout: str) -> Space:
-    """Parse ``df --format=json``. Like all parsers here it raises ToolFailed for other output."""
+def parse_df(stdout: str) -> dict[str, Scalar]:
+    """Parse ``df --format=json``: all fields by name, nested ones with the prefix ``gc.``.
+
+    Like all parsers here it raises ToolFailed for other output.
+    """
     record = _object(stdout)
     gc = _field(record, "gc", dict)
     for name in _WORDS:
         _field(record, name, str)
     for name in _COUNTS.split():
         _field(record, name, int)
-    copied, reclaimed = (_field(gc, name, int) for name in _GC_COUNTS)
+    for name in _GC_COUNTS:  # since mkfs
+        _field(gc, name, int)
     fields = {**record, **{f"gc.{name}": value for name, value in gc.items()}}
-    return Space(
-        free_bytes=record["free_bytes"],
-        gc_copied_bytes=copied,
-        gc_zones_reclaimed=reclaimed,
-        facts={
-            name: value
-            for name, value in fields.items()
-            if isinstance(value, Scalar) and name != "schema_version"
-        },
-    )
+    return {
+        name: value
+        for name, value in fields.items()
+        if isinstance(value, Scalar) and name != "schema_version"
+    }
 
 
-def parse_list(stdout: str) -> list[File]:
+def parse_list(stdout: str) -> dict[str, int]:
     """Parse ``list --format=json``."""
     rows = _field(_object(stdout), "files", list)
-    return [File(_field(row, "name", str), _field(row, "size", int)) for row in rows]
+    return {_field(row, "name", str): _field(row, "size", int) for row in rows}
 
 
 def parse_fsck(stdout: str) -> list[Violation]:

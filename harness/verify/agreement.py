@@ -51,7 +51,9 @@ def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
         yield from differences("host.json", stored, host.inspection, source="plan.json has")
     except ZonelabError:
         pass
-    yield from _kinds("plan.json", host.inspection)
+    conventional = [host.inspection.conventional] if host.inspection.conventional else []
+    for device in (*host.inspection.devices, *conventional):
+        yield from _kind("plan.json", device)
     planned = {run.run: run for run in host.runs}
     yield from _attempts(paths, host)
     for folder in rundir.completed(paths.runs(host.host)):
@@ -84,14 +86,8 @@ def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
                 yield f"{name}: is missing, a later attempt is there"
 
 
-def _kinds(where: str, inspection: Inspection) -> Iterator[str]:
-    """Check the kind of each device, which follows from its name and model."""
-    conventional = [inspection.conventional] if inspection.conventional else []
-    for device in (*inspection.devices, *conventional):
-        yield from _kind(where, device)
-
-
 def _kind(where: str, device: Device) -> Iterator[str]:
+    """Check the kind of a device, which follows from its name and model."""
     wanted = kind_of(Path(device.path).name, device.model)
     if device.kind.ran and device.kind is not wanted:
         yield (

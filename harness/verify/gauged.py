@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,13 +16,13 @@ from harness.store.result import Result, Status
 from harness.verify.sampled import (
     EDGE,
     PhaseWindow,
-    SampledTenant,
     SeriesTable,
-    between,
+    outside,
     read,
     windows,
 )
 from harness.verify.separate import check
+from harness.verify.stored import StoredTenant
 
 SYSTEM = "series/system.csv"
 MEDIA = "series/media.csv"
@@ -29,18 +30,18 @@ _CPU = ("load_user_us", "load_system_us")
 _MICRO = 1_000_000
 
 
-def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) -> Iterator[str]:
+def differences(folder: Path, result: Result, tenants: Sequence[StoredTenant]) -> Iterator[str]:
     """Yield one line per gauge that contradicts another count."""
     for tenant in tenants:
-        file = f"series/{prefixed(tenant.name, 'level')}.csv"
+        file = f"series/{prefixed(tenant.spec.name, 'level')}.csv"
         yield from check(_level(folder, file, tenant, result), file)
-    if not tenants[0].name:
+    if not tenants[0].spec.name:
         yield from check(_media(folder, tenants[0], result), MEDIA)
         yield from check(_system(folder, tenants[0]), SYSTEM)
 
 
-def _level(folder: Path, file: str, tenant: SampledTenant, result: Result) -> Iterator[str]:
-    level, table = LEVELS.get(tenant.level), read(folder, file)
+def _level(folder: Path, file: str, tenant: StoredTenant, result: Result) -> Iterator[str]:
+    level, table = LEVELS.get(tenant.spec.level), read(folder, file)
     if level is None or table is None:
         return
     for lines in (
@@ -50,17 +51,16 @@ def _level(folder: Path, file: str, tenant: SampledTenant, result: Result) -> It
         yield from (f"{file}: {text}" for text in lines)
 
 
-def _media(folder: Path, plain: SampledTenant, result: Result) -> Iterator[str]:
+def _media(folder: Path, plain: StoredTenant, result: Result) -> Iterator[str]:
     table = read(folder, MEDIA)
     if table is None or not table.rows:
         return
-    stopped = result.status in (Status.ABORTED, Status.FAILED)
     phases = windows(folder, plain)
-    lines = media_bytes(table, phases, plain.stored.snapshots, stopped=stopped)
+    lines = media_bytes(table, phases, plain.snapshots, stopped=_was_stopped(result))
     yield from (f"{MEDIA}: {text}" for text in lines)
 
 
-def _system(folder: Path, plain: SampledTenant) -> Iterator[str]:
+def _system(folder: Path, plain: StoredTenant) -> Iterator[str]:
     table = read(folder, SYSTEM)
     if table is not None:
         yield from (f"{SYSTEM}: {text}" for text in _load(table, windows(folder, plain)))
@@ -73,52 +73,51 @@ def media_bytes(
     *,
     stopped: bool,
 ) -> Iterator[str]:
-    """Check that a modelled drive's media bytes grow, and lie between the barriers around them.
-
-    A run that was ``stopped`` has no barrier after its last writes.
-    """
-    first, last = snapshots[0], snapshots[-1]
+    """Check that a modelled drive's media bytes grow, and lie between the barriers around them."""
     for name in [column for column in table.rows[0] if column != "t"]:
         known = table.known([name])
-        values = known.numbers(name)
-        if any(late < early for early, late in pairwise(values)):
+        if any(late < early for early, late in pairwise(known.numbers(name))):
             yield f"{name}: falls; a counter only grows"
-        for t, value in zip(known.times, values, strict=True):
-            low, high = between(t, phases, first, last)
-            counts = [one.counters.media for one in (low, high)]
-            floor, ceiling = (one.accepted.get(name) if one else None for one in counts)
-            if floor is None or ceiling is None:
-                continue
-            if value < floor or (value > ceiling and not (stopped and high is last)):
-                yield f"{name}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
-                break
+        count = partial(_media_at, name)
+        yield from outside(known, name, phases, snapshots, count, stopped=stopped)
+
+
+def _media_at(name: str, barrier: BarrierSnapshot) -> int | None:
+    media = barrier.counters.media
+    return media.accepted.get(name) if media else None
 
 
 def _counters(
-    folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant, result: Result
+    folder: Path, level: Level, table: SeriesTable, tenant: StoredTenant, result: Result
 ) -> Iterator[str]:
     """Check that counters lie between the barriers around them, except after a remount."""
-    phases, snapshots = windows(folder, tenant), tenant.stored.snapshots
-    first, last = snapshots[0], snapshots[-1]
-    unbounded = result.status in (Status.ABORTED, Status.FAILED)
+    phases = windows(folder, tenant)
     for name in level.counters:
         column = name.replace(".", "_")
-        if not table.rows or column not in table.rows[0]:
-            continue
-        known = table.known([column])
-        for t, value in zip(known.times, known.numbers(column), strict=True):
-            low, high = between(t, phases, first, last)
-            floor, ceiling = (one.usage.raw.get(name) for one in (low, high))
-            if not isinstance(floor, int) or not isinstance(ceiling, int) or floor > ceiling:
-                continue
-            if value < floor or (value > ceiling and not (unbounded and high is last)):
-                yield f"{column}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
-                break
+        if table.rows and column in table.rows[0]:
+            yield from outside(
+                table.known([column]),
+                column,
+                phases,
+                tenant.snapshots,
+                partial(_counter_at, name),
+                stopped=_was_stopped(result),
+                restarts=True,
+            )
 
 
-def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant) -> Iterator[str]:
+def _counter_at(name: str, barrier: BarrierSnapshot) -> int | None:
+    count = barrier.usage.raw.get(name)
+    return count if isinstance(count, int) else None
+
+
+def _was_stopped(result: Result) -> bool:
+    return result.status in (Status.ABORTED, Status.FAILED)
+
+
+def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: StoredTenant) -> Iterator[str]:
     """Check that gauges of the level's own ledger have values of its lines, in their order."""
-    name = prefixed(tenant.name, level.own_ledger)
+    name = prefixed(tenant.spec.name, level.own_ledger)
     opened = packed.opened(folder / "raw" / name) if level.own_ledger else None
     if opened is None:
         return

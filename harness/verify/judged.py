@@ -10,10 +10,8 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.levels.level import DirectIo
 from harness.machine import code
 from harness.rules import RULES
-from harness.rules.facts import RunFacts
 from harness.run import judging
 from harness.run.judging import JudgedTenant
 from harness.store import checksums, packed
@@ -22,6 +20,7 @@ from harness.store.files import parse_json, to_record
 from harness.store.observed import NAME, ObservedRun
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
+from harness.tools.direct_io import DirectIo
 from harness.verify import kernel_log
 from harness.verify.separate import check
 
@@ -51,52 +50,28 @@ def differences(
 
     ``tenants`` is null if the issues of tenants cannot be judged again.
     """
-    issues = result.issues
+    log = packed.text(folder / kernel_log.FILE)
     worded = code.recorded(result.manifest) == code.runner()["source"]
-    if tenants is not None and result.status is not Status.SKIPPED:
-        checked = frozenset(_codes() & set(observed.rules))
-        again = judging.issues(_facts(folder, spec, tenants, observed), tenants)
-        issues = tuple(issue for issue in again if issue.code in checked)
-        yield from _issues(spec, result.issues, issues, checked, worded=worded)
-    elif observed.rules and observed.together is not None:
-        # This zonelab lacks a tenant's level. Issues of the run as a whole need none.
-        again = judging.issues(_facts(folder, spec, (), observed), ())
-        checked = frozenset(observed.rules) - {issue.code for issue in observed.findings}
-        again = tuple(issue for issue in again if issue.code in checked)
-        issues = (*issues, *again)
-        yield from _issues(spec, _of_run(spec, result.issues), again, checked, worded=worded)
+    again: tuple[Issue, ...] = ()
+    judged = observed.rules and result.status is not Status.SKIPPED
+    if judged and (tenants is not None or observed.together is not None):
+        checked, stored = frozenset(_codes() & set(observed.rules)), result.issues
+        if tenants is None:
+            # This zonelab lacks a tenant's level. Issues of the run as a whole need none.
+            checked -= {issue.code for issue in observed.findings}
+            stored = _of_run(spec, stored)
+        found = judging.issues(spec, log, observed, tenants or ())
+        again = tuple(issue for issue in found if issue.code in checked)
+        yield from _issues(spec, stored, again, checked, worded=worded)
     yield from _rules(result, observed, worded=worded)
     yield from check(_observed(folder, result, observed), NAME)
-    log = packed.text(folder / kernel_log.FILE)
     yield from kernel_log.differences(log, LEVELS.get(spec.level), result)
-    yield from _status(result, issues, observed)
+    yield from _status(result, again, observed)
 
 
 def _codes() -> set[str]:
     """Return the codes of all rules."""
     return {info.code for rule in RULES for info in rule.issues}
-
-
-def _facts(
-    folder: Path, spec: RunSpec, tenants: Sequence[JudgedTenant], observed: ObservedRun
-) -> RunFacts:
-    """Return the facts of the run as a whole, as the runner had them."""
-    log: str | None = packed.text(folder / kernel_log.FILE)
-    if observed.kernel_log_lines is None:
-        log = None
-    # The tenants' issues come first; a plain run has only issues of its tenant.
-    own = sum(len(tenant.observed.findings) for tenant in tenants)
-    return RunFacts(
-        spec=spec,
-        uses_zoned=False,
-        phases=(),
-        kernel_log=log,
-        utilisation=None,
-        clock_jump=observed.clock_jump,
-        caveats=observed.findings[own:],
-        untraced=observed.untraced,
-        tenants=observed.together,
-    )
 
 
 def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:

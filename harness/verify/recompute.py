@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import ZonelabError
 from harness.levels import LEVELS
 from harness.observe.tracing.tracer import TIMELINE
-from harness.run import imported, ledger, phase, replayed, run_metrics
+from harness.run import imported, ledger, phase, replayed, run_metrics, zone_costs
 from harness.run.judging import JudgedTenant
 from harness.run.tenant import has_devices_alone, phases_of, prefixed, tenants_of
 from harness.store import packed, rundir
@@ -18,7 +18,7 @@ from harness.store.files import load_record
 from harness.store.ledger import Ledger
 from harness.store.observed import ObservedRun, ObservedTenant
 from harness.store.result import Metric, Result
-from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec, TenantSpec
+from harness.store.spec import DeviceKind, RunSpec, TenantSpec
 from harness.verify import (
     derived,
     gauged,
@@ -31,11 +31,9 @@ from harness.verify import (
     tenants,
     zone_bytes,
 )
-from harness.verify.retrace import TracedBarrier, TracedDevice
-from harness.verify.sampled import SampledTenant
+from harness.verify.retrace import TracedDevice
 from harness.verify.separate import check
-from harness.verify.stored import StoredTenant, read_tenant
-from harness.verify.tenants import MeasuredTenant
+from harness.verify.stored import RecomputedTenant, StoredTenant, read_tenant
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -53,51 +51,49 @@ def of_run(folder: Path) -> list[str]:
 
     A damaged file ends the checks that read it. Without the counters of a tenant no check is left.
     """
-    return [*dict.fromkeys(_of_run(folder))]
-
-
-def _of_run(folder: Path) -> Iterator[str]:
     try:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
-        return
-    yield from check(_differences(folder, spec, result), "raw/")
+        return []
+    return [*dict.fromkeys(check(_differences(folder, spec, result), "raw/"))]
 
 
 @dataclass(frozen=True, slots=True)
-class RecomputedNumbers:
-    """Everything derived from the raw files of a tenant; ``ledger`` is null on shared devices.
+class RecomputedRun:
+    """A stored run beside its tenants."""
 
-    ``damage`` names a damaged timeline, which leaves the costs of zones unknown; '' for none.
-    """
+    folder: Path
+    spec: RunSpec
+    result: Result
+    observed: ObservedRun
+    tenants: tuple[RecomputedTenant, ...]
 
-    ledger: Ledger | None
-    metrics: Mapping[str, Metric]
-    stored: StoredTenant
-    damage: str = ""
+    @property
+    def stored(self) -> list[StoredTenant]:
+        """The tenants whose cold data was written."""
+        return [one.stored for one in self.tenants if one.stored is not None]
 
 
-def numbers(
-    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec
-) -> RecomputedNumbers | None:
-    """Compute the numbers of a tenant with the runner's own functions; null if it has none.
+def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> RecomputedTenant:
+    """Compute the numbers of a tenant with the runner's own functions.
 
     Raises:
         ZonelabError: a raw file is missing or damaged.
     """
+    alone = has_devices_alone(tenant, tenants_of(spec))
+    nothing = RecomputedTenant(tenant, phases_of(tenant, spec.phases), alone)
     stored = read_tenant(folder / "raw", tenant, result.begun(spec.phases))
     if stored is None:
-        return None
-    alone = has_devices_alone(tenant, tenants_of(spec))
-    again = ledger.of_phases(tenant.level, stored.snapshots, stored.facts) if alone else None
+        return nothing
+    again = ledger.build(tenant.level, stored.snapshots, stored.facts) if alone else None
     metrics, damage = run_metrics.of_tenant(tenant.name, stored.facts, again, alone=alone), ""
     if not spec.tenants:
         assert again is not None  # noqa: S101 - a plain run has its devices alone
         metrics |= run_metrics.of_plain_run(spec, stored.facts, result.utilisation)
         try:
-            metrics |= run_metrics.of_zone_costs(
+            metrics |= zone_costs.of_folder(
                 folder,
-                spec,
+                spec.device,
                 again,
                 metadata_zones=stored.metadata_zones,
                 snapshots=stored.snapshots,
@@ -105,7 +101,7 @@ def numbers(
             )
         except ZonelabError as error:
             damage = error.message
-    return RecomputedNumbers(again, metrics, stored, damage)
+    return replace(nothing, stored=stored, ledger=again, metrics=metrics, damage=damage)
 
 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
@@ -124,60 +120,47 @@ def _of_measured(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     if not observed.rules:  # the runner could not read the files either
         yield from judged.differences(folder, spec, result, observed, None)
         return
-    found: dict[str, RecomputedNumbers] = {}
+    found = []
     for tenant in tenants_of(spec):
-        again = numbers(folder, spec, result, tenant)
-        if again is not None:
-            found[tenant.name] = again
-            yield from _of_tenant(folder, spec, result, tenant, again)
-    for lines in (
-        _traces(folder, spec, found),
-        _utilisation(spec, result, found),
-        _series(folder, spec, result, observed, found),
-        _rules(folder, spec, result, observed, found),
-        _metrics(folder, spec, result, observed, found),
-    ):
+        found.append(numbers(folder, spec, result, tenant))
+        if found[-1].stored is not None:
+            yield from _of_tenant(folder, spec, result, found[-1], found[-1].stored)
+    run = RecomputedRun(folder, spec, result, observed, tuple(found))
+    for lines in (_traces(run), _utilisation(run), _series(run), _rules(run), _metrics(run)):
         yield from check(lines, "raw/")
 
 
 def _of_tenant(
-    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec, again: RecomputedNumbers
+    folder: Path, spec: RunSpec, result: Result, tenant: RecomputedTenant, stored: StoredTenant
 ) -> Iterator[str]:
     """Compare the ledger of a tenant, and the files of its phases."""
-    if again.ledger is not None:
-        name = prefixed(tenant.name, "ledger.json")
-        yield from check(_ledger(folder, name, again.ledger), name)
-    for facts in again.stored.facts:
+    if tenant.ledger is not None:
+        name = prefixed(tenant.spec.name, "ledger.json")
+        yield from check(_ledger(folder, name, tenant.ledger), name)
+    for facts in stored.facts:
         name = facts.spec.name
         # The runner stores no number of a phase whose output it cannot read.
         if facts.parse_error and f"{name}.operations" in result.metrics:
             yield f"raw/ of phase {name} cannot be read: {facts.parse_error}"
-        seed = _seed(spec, tenant, facts.spec)
+        seed = phase.seed(spec.seed + tenant.spec.seed, tenant.phases, facts.spec)
         yield from check(derived.differences(folder, facts), f"raw/ of phase {name}")
         yield from check(outputs.differences(folder, facts, seed), f"raw/ of phase {name}")
-    counts = stored_numbers.own_counts(folder / "raw", again.stored, tenant, result)
-    yield from check(counts, "raw/")
+    yield from check(stored_numbers.own_counts(folder / "raw", stored, result), "raw/")
 
 
 def _ledger(folder: Path, name: str, again: Ledger) -> Iterator[str]:
     yield from stored_numbers.ledgers(name, load_record(Ledger, folder / name), again)
 
 
-def _metrics(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    observed: ObservedRun,
-    found: Mapping[str, RecomputedNumbers],
-) -> Iterator[str]:
+def _metrics(run: RecomputedRun) -> Iterator[str]:
     """Compare the metrics, and the records of tenants that some of them need."""
-    metrics = {key: one for again in found.values() for key, one in again.metrics.items()}
-    damage = [again.damage for again in found.values() if again.damage]
-    if spec.tenants:
-        measured = _measured(spec, found)
-        yield from check(tenants.differences(folder, result, observed, measured), "raw/")
+    folder, result, observed = run.folder, run.result, run.observed
+    metrics = {key: one for tenant in run.tenants for key, one in tenant.metrics.items()}
+    damage = [tenant.damage for tenant in run.tenants if tenant.damage]
+    if run.spec.tenants:
+        yield from check(tenants.differences(folder, result, observed, run.tenants), "raw/")
         try:
-            metrics |= tenants.metrics(folder, result, observed, measured)
+            metrics |= tenants.metrics(folder, result, observed, run.tenants)
         except separate.DAMAGE as error:
             damage.append(separate.line(error, "raw/"))
         if damage or packed.find(folder / TIMELINE) is None:
@@ -197,124 +180,72 @@ def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     }
 
 
-def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[MeasuredTenant]:
-    """Return the tenants of a run with tenants, beside their raw files."""
-    all_ = tenants_of(spec)
-    return [
-        MeasuredTenant(
-            tenant,
-            phase=next(
-                p.name for p in phases_of(tenant, spec.phases) if p.role is PhaseRole.MEASURED
-            ),
-            uses_zoned=LEVELS[tenant.level].uses_zoned if tenant.level in LEVELS else True,
-            alone=has_devices_alone(tenant, all_),
-            skip=LEVELS[tenant.level].metadata_zones if tenant.level in LEVELS else 0,
-            stored=found[tenant.name].stored if tenant.name in found else None,
-        )
-        for tenant in all_
-    ]
-
-
-def _traces(folder: Path, spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> Iterator[str]:
-    if spec.tenants:
-        measured = _measured(spec, found)
-        barriers = [
-            TracedBarrier(snapshot.counters, one.device if one.uses_zoned else "")
-            for one in measured
+def _traces(run: RecomputedRun) -> Iterator[str]:
+    if run.spec.tenants:
+        traces = [
+            (snapshot.counters.trace, one.device if one.uses_zoned else "")
+            for one in run.tenants
             for snapshot in (one.stored.snapshots if one.stored else ())
         ]
-        yield from retrace.differences(folder, barriers, tenants.traced_devices(measured))
-    elif "" in found:
-        stored = found[""].stored
-        counters = [snapshot.counters for snapshot in stored.snapshots]
-        zoned = counters[-1].zoned
-        barriers = [TracedBarrier(one, zoned) for one in counters]
-        yield from retrace.differences(
-            folder, barriers, [TracedDevice(zoned, stored.metadata_zones)]
-        )
+        yield from retrace.differences(run.folder, traces, tenants.traced_devices(run.tenants))
+        return
+    for plain in run.stored:
+        zoned = plain.snapshots[-1].counters.zoned
+        traces = [(snapshot.counters.trace, zoned) for snapshot in plain.snapshots]
+        device = TracedDevice(zoned, plain.metadata_zones)
+        yield from retrace.differences(run.folder, traces, [device])
 
 
-def _utilisation(
-    spec: RunSpec, result: Result, found: Mapping[str, RecomputedNumbers]
-) -> Iterator[str]:
+def _utilisation(run: RecomputedRun) -> Iterator[str]:
     """Compare what only a run without tenants stores."""
-    if not spec.tenants and "" in found and result.utilisation is not None:
-        yield from stored_numbers.utilisation(
-            result.utilisation, found[""].stored, spec.device.capacity
-        )
+    used, capacity = run.result.utilisation, run.spec.device.capacity
+    if not run.spec.tenants and used is not None:
+        for plain in run.stored:
+            yield from stored_numbers.utilisation(used, plain, capacity)
 
 
-def _rules(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    observed: ObservedRun,
-    found: Mapping[str, RecomputedNumbers],
-) -> Iterator[str]:
-    own = _judged(spec, result, observed, found)
-    yield from judged.differences(folder, spec, result, observed, own)
+def _rules(run: RecomputedRun) -> Iterator[str]:
+    yield from judged.differences(run.folder, run.spec, run.result, run.observed, _judged(run))
 
 
-def _judged(
-    spec: RunSpec,
-    result: Result,
-    observed: ObservedRun,
-    found: Mapping[str, RecomputedNumbers],
-) -> list[JudgedTenant] | None:
+def _judged(run: RecomputedRun) -> list[JudgedTenant] | None:
     """Return the tenants as the rules judge them; null if this zonelab lacks a level."""
+    spec, observed = run.spec, run.observed
     if any(name not in LEVELS for name in spec.levels):
         return None
-    all_, manifest = tenants_of(spec), result.manifest.get("level") or {}
+    manifest = run.result.manifest.get("level") or {}
     records, manifests = observed.tenants or {}, manifest
     if not spec.tenants:
         plain = ObservedTenant(
             spec.device,
             spec.conventional,
-            result.utilisation,
+            run.result.utilisation,
             stopped=False,
             findings=observed.findings,
         )
         records, manifests = {"": plain}, {"": manifest}
     return [
         JudgedTenant(
-            tenant,
-            LEVELS[tenant.level],
-            records[tenant.name],
-            found[tenant.name].stored.facts if tenant.name in found else (),
-            alone=has_devices_alone(tenant, all_),
-            direct_io=judged.direct_io(manifests.get(tenant.name)),
-            ledger=found[tenant.name].ledger if tenant.name in found else None,
-            level_facts=(manifests.get(tenant.name) or {}).get("facts", {}),
+            tenant.spec,
+            LEVELS[tenant.spec.level],
+            records[tenant.spec.name],
+            tenant.facts,
+            alone=tenant.alone,
+            direct_io=judged.direct_io(manifests.get(tenant.spec.name)),
+            ledger=tenant.ledger,
+            level_facts=(manifests.get(tenant.spec.name) or {}).get("facts", {}),
         )
-        for tenant in all_
-        if tenant.name in records
+        for tenant in run.tenants
+        if tenant.spec.name in records
     ]
 
 
-def _series(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    observed: ObservedRun,
-    found: Mapping[str, RecomputedNumbers],
-) -> Iterator[str]:
+def _series(run: RecomputedRun) -> Iterator[str]:
     """Compare sampled series with the barriers, and with the zones."""
-    known = [tenant for tenant in tenants_of(spec) if tenant.name in found]
-    own = [
-        SampledTenant(
-            tenant.name, tenant.level, Path(tenant.device.path).name, found[tenant.name].stored
-        )
-        for tenant in known
-    ]
-    if own:
-        yield from sampled.differences(folder, result, own, observed.longest_gap)
-        yield from gauged.differences(folder, result, own)
-    for tenant in known:
-        place = zone_bytes.place(tenant.name, tenant.device, tenant.zones)
-        if place is not None and tenant.stack == tenant.name:
-            yield from zone_bytes.differences(folder, place, found[tenant.name].stored)
-
-
-def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
-    """Return the seed of a phase's program."""
-    return phase.seed(spec.seed + tenant.seed, phases_of(tenant, spec.phases), phase_)
+    if run.stored:
+        yield from sampled.differences(run.folder, run.result, run.stored, run.observed.longest_gap)
+        yield from gauged.differences(run.folder, run.result, run.stored)
+    for tenant in run.stored:
+        place = zone_bytes.place(tenant.spec)
+        if place is not None and tenant.spec.stack == tenant.spec.name:
+            yield from check(zone_bytes.differences(run.folder, place, tenant), place.file)

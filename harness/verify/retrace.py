@@ -6,7 +6,7 @@ The trace buffer, which replaces a missing bpftrace, leaves only counts. These c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from harness.observe.tracing.bpf_answers import Answers, grouped
 from harness.observe.tracing.bpf_source import OUTPUT
 from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.store import packed
-from harness.store.ledger import Snapshot, Trace
+from harness.store.ledger import Trace
 from harness.tools import bpftrace
 from harness.verify import derived
 
@@ -39,23 +39,17 @@ class TracedDevice:
         return f"{folder}/{self.prefix}{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class TracedBarrier:
-    """A barrier, and the zoned namespace whose finishes its trace counts; '' is none."""
-
-    counters: Snapshot
-    zoned: str
-
-
 def differences(
-    folder: Path, barriers: Sequence[TracedBarrier], zoned: Sequence[TracedDevice]
+    folder: Path, traces: Sequence[tuple[Trace | None, str]], zoned: Sequence[TracedDevice]
 ) -> Iterator[str]:
     """Return one line per number that differs from the answers.
+
+    ``traces`` are those of all barriers, each with the zoned namespace whose finishes it counts; ''
+    is none.
 
     Raises:
         ToolFailed: an answer is damaged.
     """
-    traces = [(one.counters.trace, one.zoned) for one in barriers]
     kept = sorted(
         [(trace, name) for trace, name in traces if trace is not None and trace.answers],
         key=lambda item: item[0].answers,
@@ -119,9 +113,8 @@ def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
 def _taken(answers: Answers, histories: Mapping[str, History]) -> TraceTotals:
     """Add the transitions of new answers to the histories of the namespaces."""
     totals = answers.totals()
-    for name, history in histories.items():
-        own = tuple(item for item in totals.transitions if item.device == name)
-        history.extend(replace(totals, transitions=own), began=0.0)
+    for history in histories.values():
+        history.extend(totals, began=0.0)
     return totals
 
 

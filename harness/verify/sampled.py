@@ -7,8 +7,9 @@ ledger bounds every value of ``series/diskstats.csv``; a tenant's ledger bounds 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
@@ -98,28 +99,16 @@ class PhaseWindow:
     after: BarrierSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class SampledTenant:
-    """A tenant, or a plain run without a name; ``device`` is the kernel name of its namespace."""
-
-    name: str
-    level: str
-    device: str
-    stored: StoredTenant
-
-
-def windows(folder: Path, tenant: SampledTenant) -> list[PhaseWindow]:
+def windows(folder: Path, tenant: StoredTenant) -> list[PhaseWindow]:
     """Return the phases whose start is known; the series of a phase begins with it.
 
     A damaged series of a phase gives no start; the comparison with its raw file reports it.
     """
-    found, stored = [], tenant.stored
-    for facts, before, after in zip(
-        stored.facts, stored.snapshots[1:], stored.snapshots[2:], strict=False
-    ):
+    found = []
+    for facts, (before, after) in zip(tenant.facts, pairwise(tenant.snapshots[1:]), strict=False):
         begin = _begin(folder, facts)
         if begin is not None and facts.seconds is not None:
-            ready, end = after if tenant.name else before, begin + facts.seconds
+            ready, end = after if tenant.spec.name else before, begin + facts.seconds
             found.append(
                 PhaseWindow(facts.spec.name, begin, end, facts.load_seconds, before, ready, after)
             )
@@ -136,7 +125,7 @@ def _begin(folder: Path, facts: PhaseFacts) -> float | None:
 
 
 def differences(
-    folder: Path, result: Result, tenants: Sequence[SampledTenant], gap: float
+    folder: Path, result: Result, tenants: Sequence[StoredTenant], gap: float
 ) -> Iterator[str]:
     """Yield one line per series that contradicts the barriers, or that is not complete.
 
@@ -149,25 +138,25 @@ def differences(
         yield error.message
         return
     if disks is None or not disks.rows:
-        spent = [facts.seconds or 0.0 for tenant in tenants for facts in tenant.stored.facts]
+        spent = [facts.seconds or 0.0 for tenant in tenants for facts in tenant.facts]
         if sum(spent) > _LONGEST_GAP:
             yield f"{DISKSTATS}: has no samples"
         return
-    phases = {tenant.name: windows(folder, tenant) for tenant in tenants}
-    every = [phase for own in phases.values() for phase in own]
+    phases = [windows(folder, tenant) for tenant in tenants]
+    every = [phase for own in phases for phase in own]
     yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, every, result))
-    for tenant in tenants:
-        yield from _of_tenant(disks, tenant, phases[tenant.name], result)
-    names = [prefixed(tenant.name, name) for tenant in tenants for name in OTHERS]
+    for tenant, own in zip(tenants, phases, strict=True):
+        yield from _of_tenant(disks, tenant, own, result)
+    names = [prefixed(tenant.spec.name, name) for tenant in tenants for name in OTHERS]
     for file in [f"series/{name}.csv" for name in (*names, *SHARED)]:
         yield from check(_together(folder, disks, file, gap), file)
 
 
-def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
+def _marks(folder: Path, tenants: Sequence[StoredTenant]) -> Iterator[str]:
     """Yield one line per series that differs from the mark that a barrier recorded of it."""
     found: dict[str, set[SeriesMark]] = defaultdict(set)
     for tenant in tenants:
-        for snapshot in tenant.stored.snapshots:
+        for snapshot in tenant.snapshots:
             for name, mark in snapshot.counters.series.items():
                 found[name].add(mark)
     for name, marks in sorted(found.items()):
@@ -185,26 +174,18 @@ def _marked(folder: Path, file: str, marks: Collection[SeriesMark]) -> Iterator[
 
 
 def _of_tenant(
-    disks: SeriesTable, tenant: SampledTenant, phases: Sequence[PhaseWindow], result: Result
+    disks: SeriesTable, tenant: StoredTenant, phases: Sequence[PhaseWindow], result: Result
 ) -> Iterator[str]:
     """Yield one line per contradiction between a tenant's devices and its barriers."""
-    stored = tenant.stored
-    measured = any(facts.measured for facts in stored.facts)
     stopped = result.status in (Status.ABORTED, Status.FAILED)
-    first = stored.snapshots[0].counters
+    stopped |= bool(tenant.spec.name) and not any(facts.measured for facts in tenant.facts)
+    first = tenant.snapshots[0].counters
     for device in sorted({first.zoned, first.conventional}):
         if f"{device}.write_bytes" in disks.rows[0]:
-            block, largest = _limits(result, device)
-            if device == first.zoned:
-                block = _limits(result, tenant.device)[0]  # a slice has the blocks of its drive
-            lines = _device(
-                disks,
-                device,
-                phases,
-                stored,
-                (block, largest),
-                stopped=stopped or bool(tenant.name and not measured),
-            )
+            limits = _limits(result, device)
+            if device == first.zoned:  # a slice has the blocks of its drive
+                limits = (_limits(result, Path(tenant.spec.device.path).name)[0], limits[1])
+            lines = _device(disks, device, phases, tenant, limits, stopped=stopped)
             yield from (f"{DISKSTATS}: {text}" for text in check(lines, device))
 
 
@@ -231,7 +212,6 @@ def _device(
 ) -> Iterator[str]:
     block, largest = limits
     disks = disks.known([f"{device}.{column}" for column in COLUMNS])
-    first, last = stored.snapshots[0], stored.snapshots[-1]
     for column, barrier in _BYTES.items():
         name = f"{device}.{column}"
         values = disks.numbers(name)
@@ -240,14 +220,39 @@ def _device(
         if odd := [value for value in values if value % block]:
             yield f"{name}: has {odd[0]}, which is no multiple of {block} B"
         yield from _requests(disks, device, column, largest)
-        for t, value in zip(disks.times, values, strict=True):
-            low, high = between(t, phases, first, last)
-            floor, ceiling = (getattr(one.counters, barrier)[device] for one in (low, high))
-            # A run that was stopped has no barrier after its last writes.
-            unbounded = stopped and high is last
-            if value < floor or (value > ceiling and not unbounded):
-                yield f"{name}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
-                break
+        count = partial(_counted, barrier, device)
+        yield from outside(disks, name, phases, stored.snapshots, count, stopped=stopped)
+
+
+def _counted(name: str, device: str, barrier: BarrierSnapshot) -> int:
+    counts: Mapping[str, int] = getattr(barrier.counters, name)
+    return counts[device]
+
+
+def outside(
+    table: SeriesTable,
+    column: str,
+    phases: Sequence[PhaseWindow],
+    snapshots: Sequence[BarrierSnapshot],
+    count: Callable[[BarrierSnapshot], int | None],
+    *,
+    stopped: bool,
+    restarts: bool = False,
+) -> Iterator[str]:
+    """Yield a line for the first value that is not between the counts at the barriers around it.
+
+    ``count`` returns the count at a barrier; null if it limits nothing. A run that was ``stopped``
+    has no barrier after its last writes. A counter that ``restarts`` can be smaller later.
+    """
+    first, last = snapshots[0], snapshots[-1]
+    for t, value in zip(table.times, table.numbers(column), strict=True):
+        low, high = between(t, phases, first, last)
+        floor, ceiling = count(low), count(high)
+        if floor is None or ceiling is None or (restarts and floor > ceiling):
+            continue
+        if value < floor or (value > ceiling and not (stopped and high is last)):
+            yield f"{column}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
+            return
 
 
 def between(

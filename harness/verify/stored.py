@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import ConfigError, ToolFailed
 from harness.levels import LEVELS
 from harness.levels.level import LevelUsage
 from harness.observe import zone_reports
-from harness.observe.diskstats import DiskCounters
-from harness.observe.threads import ThreadUse
-from harness.observe.tracing.zone_history import traced
-from harness.observe.zone_reports import Zone, ZoneCounts
 from harness.rules.facts import PhaseFacts
+from harness.run import phase_facts
 from harness.run.ledger import BarrierSnapshot
 from harness.run.phase_files import LOG_TAIL
 from harness.run.recording import with_media
@@ -22,13 +18,13 @@ from harness.run.tenant import phases_of, prefixed
 from harness.store import packed
 from harness.store.codec import decode
 from harness.store.files import load_record, parse_json, read_json, to_record
-from harness.store.ledger import Snapshot
+from harness.store.ledger import Ledger, Snapshot
 from harness.store.media import NAME as MEDIA
 from harness.store.media import MediaRecord
+from harness.store.result import Metric
 from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
-from harness.workloads import program_of
 from harness.workloads.load_program import text
 
 
@@ -39,6 +35,7 @@ class StoredTenant:
     ``filled`` is the barrier after the last fill phase. ``metadata_zones`` as in ``Level``.
     """
 
+    spec: TenantSpec
     snapshots: tuple[BarrierSnapshot, ...]
     facts: tuple[PhaseFacts, ...]
     filled: BarrierSnapshot
@@ -50,6 +47,55 @@ class StoredTenant:
         return None if free is None else min(free / capacity, 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class RecomputedTenant:
+    """A tenant and all that its raw files give; a plain run has one without a name.
+
+    ``phases`` are its planned ones. ``alone``: no other tenant uses its file system. ``stored`` is
+    null before its cold data was written, and ``ledger`` also on shared devices. ``damage`` names a
+    damaged timeline, which leaves the costs of zones unknown; '' for none.
+    """
+
+    spec: TenantSpec
+    phases: tuple[PhaseSpec, ...]
+    alone: bool
+    stored: StoredTenant | None = None
+    ledger: Ledger | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    damage: str = ""
+
+    @property
+    def device(self) -> str:
+        """The kernel name of its namespace."""
+        return Path(self.spec.device.path).name
+
+    @property
+    def phase(self) -> str:
+        """The name of its measured phase."""
+        return next(one.name for one in self.phases if one.role is PhaseRole.MEASURED)
+
+    @property
+    def uses_zoned(self) -> bool:
+        """Whether its level uses zones, as every unknown level might."""
+        level = LEVELS.get(self.spec.level)
+        return level is None or level.uses_zoned
+
+    @property
+    def facts(self) -> tuple[PhaseFacts, ...]:
+        """The facts of its phases that have a barrier after them."""
+        return self.stored.facts if self.stored else ()
+
+    @property
+    def measured(self) -> PhaseFacts | None:
+        """Its measured phase; null without a barrier after it."""
+        return next((one for one in self.facts if one.measured), None)
+
+
+def metadata_zones(level: str) -> int:
+    """Return the number of metadata zones of a level; 0 if this zonelab does not have it."""
+    return LEVELS[level].metadata_zones if level in LEVELS else 0
+
+
 def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> StoredTenant | None:
     """Read a tenant; null if the run ended before its cold data was written.
 
@@ -59,29 +105,27 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
     own = phases_of(tenant, begun)
     if not own and not (raw / f"{prefixed(tenant.name, 'cold')}.counters.json").is_file():
         return None
-    level = LEVELS.get(tenant.level)
-    skip = level.metadata_zones if level else 0
-    snapshots = [read_barrier(raw, prefixed(tenant.name, name))[0] for name in ("up", "cold")]
+    skip = metadata_zones(tenant.level)
+    snapshots = [read_barrier(raw, prefixed(tenant.name, name), skip) for name in ("up", "cold")]
     filled = snapshots[-1]
     facts: list[PhaseFacts] = []
     for phase in own:
         if phase.role is PhaseRole.MEASURED and tenant.name:
             # The common window has its own barrier, after all tenants are filled.
-            snapshots[-1] = read_barrier(raw, prefixed(tenant.name, "start"))[0]
-        after, report = read_barrier(raw, phase.name)
-        counted = zone_reports.count(report, skip=skip) if report else None
-        facts.append(read_phase(raw, phase, snapshots[-1], after, counted))
+            snapshots[-1] = read_barrier(raw, prefixed(tenant.name, "start"), skip)
+        after = read_barrier(raw, phase.name, skip)
+        facts.append(read_phase(raw, phase, snapshots[-1], after))
         snapshots.append(after)
         if phase.role is PhaseRole.FILL:
             filled = after
     start = prefixed(tenant.name, "start")
     in_window = any(phase.role is PhaseRole.MEASURED for phase in own)
     if tenant.name and not in_window and (raw / f"{start}.counters.json").is_file():
-        snapshots[-1] = read_barrier(raw, start)[0]  # the window's barrier, before a failed start
+        snapshots[-1] = read_barrier(raw, start, skip)  # of the window, before a failed start
     played = read_media(raw.parent)
     if played is not None:
         snapshots = with_media(snapshots, [one.spec.name for one in facts], played)
-    return StoredTenant(tuple(snapshots), tuple(facts), filled, skip)
+    return StoredTenant(tenant, tuple(snapshots), tuple(facts), filled, skip)
 
 
 def read_media(folder: Path) -> MediaRecord | None:
@@ -96,60 +140,30 @@ def read_media(folder: Path) -> MediaRecord | None:
     return to_record(MediaRecord, parse_json(content, folder / MEDIA), folder / MEDIA)
 
 
-def read_barrier(raw: Path, name: str) -> tuple[BarrierSnapshot, Sequence[Zone]]:
-    """Return a barrier and its zone report, which is empty if the level uses no zones."""
+def read_barrier(raw: Path, name: str, skip: int) -> BarrierSnapshot:
+    """Return a barrier; ``skip`` is the number of metadata zones of the level."""
     usage = decode(LevelUsage, read_json(raw / f"{name}.usage.json"), f"raw/{name}.usage.json")
     csv = packed.text(raw / f"{name}.zones.csv")
     report = zone_reports.from_csv(csv) if csv else []
-    allocated = tuple(zone.allocated for zone in report) if report else None
     counters = load_record(Snapshot, raw / f"{name}.counters.json")
-    return BarrierSnapshot(counters, usage, allocated), report
+    if not report:
+        return BarrierSnapshot(counters, usage, None)
+    allocated = tuple(zone.allocated for zone in report)
+    return BarrierSnapshot(counters, usage, allocated, zone_reports.count(report, skip=skip))
 
 
 def read_phase(
-    raw: Path,
-    spec: PhaseSpec,
-    before: BarrierSnapshot,
-    after: BarrierSnapshot,
-    counted: ZoneCounts | None,
+    raw: Path, spec: PhaseSpec, before: BarrierSnapshot, after: BarrierSnapshot
 ) -> PhaseFacts:
     """Return the facts of a phase; ZonelabError if a raw file is missing or damaged."""
-    process = read_json(raw / f"{spec.name}.process.json")
-    requests = process.get("requests") or {}
-    parsed, lsm, error, code, database_log = None, None, "", "", ""
-    try:
-        database_log = packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:]
-        lsm = _log(raw, spec)
-        parsed = program_of(spec).parse(spec, *_texts(raw, spec))
-    except (ToolFailed, ConfigError) as failure:
-        # As in the runner, no number is taken from this output.
-        error, code = str(failure), failure.code
-    return PhaseFacts(
-        spec=spec,
-        parsed=parsed,
-        parse_error=error,
-        exit_code=process.get("exit_code"),
-        signal=process.get("signal"),
-        timed_out=bool(process.get("timed_out")),
-        stalled=bool(process.get("stalled")),
-        output="\n".join(_texts(raw, spec)),
-        database_log=database_log,
-        zoned=_delta(before, after, after.counters.zoned, requests.get("zoned")),
-        conventional=_delta(
-            before, after, after.counters.conventional, requests.get("conventional")
-        ),
-        before=before.usage,
-        after=after.usage,
-        zones=counted,
-        load_seconds=process.get("load_seconds"),
-        harness_seconds=process.get("harness_seconds"),
-        load_instructions=process.get("load_instructions"),
-        threads=decode(dict[str, ThreadUse], process.get("threads") or {}),
-        lsm=lsm,
-        seconds=process.get("seconds"),
-        traced=traced(before.counters, after.counters),
-        completed=after.counters.completed_since(before.counters),
-        parse_code=code,
+    return phase_facts.collect(
+        spec,
+        before,
+        after,
+        read_json(raw / f"{spec.name}.process.json"),
+        (text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")),
+        log_end=lambda: packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:],
+        read_log=lambda: _log(raw, spec),
     )
 
 
@@ -159,29 +173,3 @@ def _log(raw: Path, spec: PhaseSpec) -> Log | None:
         return None
     with opened as lines:
         return rocksdb_log.parse(lines)
-
-
-def _texts(raw: Path, spec: PhaseSpec) -> tuple[str, str]:
-    """Return what the program printed on stdout and stderr."""
-    stdout, stderr = (text(raw / f"{spec.name}.{kind}") for kind in ("stdout", "stderr"))
-    return stdout, stderr
-
-
-def _delta(
-    before: BarrierSnapshot, after: BarrierSnapshot, name: str, requests: Sequence[int] | None
-) -> DiskCounters | None:
-    """Return the bytes of a device between two barriers; requests that were not stored are 0."""
-    if not name:
-        return None
-    first, last = before.counters, after.counters
-    reads, writes = requests or (0, 0)
-    merged = [one.requests[name].writes_merged for one in (first, last) if name in one.requests]
-    return DiskCounters(
-        reads=reads,
-        read_bytes=last.read_for_run(name) - first.read_for_run(name),
-        writes=writes,
-        write_bytes=last.written[name] - first.written[name],
-        in_flight=0,
-        busy_ms=last.busy_for_run(name) - first.busy_for_run(name),
-        writes_merged=merged[1] - merged[0] if len(merged) == len((first, last)) else 0,
-    )

@@ -11,7 +11,6 @@ from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.ledger import Ledger
 from harness.store.result import Metric, Result, Status, Utilisation
-from harness.store.spec import TenantSpec
 from harness.verify.stored import StoredTenant
 
 # These metrics of a tenant need the timeline, which is not stored if tracing fails at the end.
@@ -61,28 +60,26 @@ def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Itera
             yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
 
 
-def own_counts(
-    raw: Path, measured: StoredTenant, tenant: TenantSpec, result: Result
-) -> Iterator[str]:
+def own_counts(raw: Path, tenant: StoredTenant, result: Result) -> Iterator[str]:
     """Compare a level's own counts at the last barrier with its own ledger.
 
     If a run ends in a phase, for example because its drive goes away, the level counts on after
     this barrier.
     """
-    usage = measured.snapshots[-1].usage
+    usage, spec = tenant.snapshots[-1].usage, tenant.spec
     stored = usage.own
     if stored is None:
         return
-    level = LEVELS.get(tenant.level)
+    level = LEVELS.get(spec.level)
     if level is None:
-        yield f"level {tenant.level} is unknown: its own counts cannot be computed again"
+        yield f"level {spec.level} is unknown: its own counts cannot be computed again"
         return
-    name = prefixed(tenant.name, level.own_ledger)
+    name = prefixed(spec.name, level.own_ledger)
     opened = packed.opened(raw / name)
     if opened is None:
         yield f"raw/{name}.xz: is missing"
         return
-    device = tenant.device if tenant.name else result.device
+    device = spec.device if spec.name else result.device
     with opened as lines:
         totals = level.own_totals(lines, device)
     cut = result.status in (Status.FAILED, Status.ABORTED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from harness.observe.tracing.zone_history import Transition
 from harness.observe.zone_reports import ACTIVE
 from harness.rules.facts import PhaseFacts
 from harness.run import zone_use
+from harness.run.together import TENANTS as WINDOW
 from harness.store import packed
 from harness.store.differences import differences as compared
 from harness.store.files import read_json
@@ -22,49 +23,24 @@ from harness.store.result import Metric, Result, Utilisation
 from harness.store.spec import Extent, TenantSpec
 from harness.verify.retrace import TracedDevice
 from harness.verify.sampled import read
-from harness.verify.stored import StoredTenant
+from harness.verify.stored import RecomputedTenant, StoredTenant, metadata_zones
 
-WINDOW = "raw/tenants.json"
 # Times in files have microseconds.
 _ROUNDING = 3e-6
 _SECONDS = 1e-3  # error of a sum of many such times
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredTenant:
-    """A tenant and its raw files. ``phase``: its measured phase, as planned.
-
-    ``stored`` is null before its cold data, ``skip`` the number of metadata zones of its level.
-    """
-
-    spec: TenantSpec
-    phase: str
-    uses_zoned: bool
-    alone: bool
-    skip: int
-    stored: StoredTenant | None
-
-    @property
-    def device(self) -> str:
-        """The kernel name of its namespace."""
-        return Path(self.spec.device.path).name
-
-    @property
-    def facts(self) -> PhaseFacts | None:
-        """Its measured phase; null without a barrier after it."""
-        facts = self.stored.facts if self.stored else ()
-        return next((one for one in facts if one.measured), None)
-
-
-def traced_devices(tenants: Sequence[MeasuredTenant]) -> list[TracedDevice]:
+def traced_devices(tenants: Sequence[RecomputedTenant]) -> list[TracedDevice]:
     """Return the zoned namespaces in the trace, with the metadata zones of whole ones."""
-    skips = {one.device: one.skip for one in tenants if one.spec.zones is None}
+    skips = {
+        one.device: metadata_zones(one.spec.level) for one in tenants if one.spec.zones is None
+    }
     names = dict.fromkeys(one.device for one in tenants if one.uses_zoned)
     return [TracedDevice(name, skips.get(name, 0), f"{name}.") for name in names]
 
 
 def differences(
-    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[RecomputedTenant]
 ) -> Iterator[str]:
     """Yield one line per contradiction between raw files and the record of a tenant."""
     known = observed.tenants or {}
@@ -79,8 +55,8 @@ def differences(
         if own is None:
             yield f"{where}: is missing, raw/ has its barriers"
             continue
-        wanted = _utilisation(own, tenant.stored, tenant.spec, tenants)
-        if own.utilisation is not None or tenant.facts is not None:
+        wanted = _utilisation(own, tenant.stored, tenants)
+        if own.utilisation is not None or tenant.measured is not None:
             yield from compared(
                 f"{where}: utilisation",
                 own.utilisation,
@@ -104,15 +80,12 @@ def _devices(spec: TenantSpec, own: ObservedTenant) -> Iterator[str]:
 
 
 def _utilisation(
-    own: ObservedTenant,
-    stored: StoredTenant,
-    spec: TenantSpec,
-    tenants: Sequence[MeasuredTenant],
+    own: ObservedTenant, stored: StoredTenant, tenants: Sequence[RecomputedTenant]
 ) -> Utilisation | None:
     """Return V and A after all tenants are filled; null if another owns the file system."""
+    spec, filled, capacity = stored.spec, stored.filled, own.device.capacity
     if spec.cold is None:
         return None
-    filled, capacity = stored.filled, own.device.capacity
     cold = filled.counters.cold_bytes
     database = sum(
         one.stored.filled.counters.database_bytes
@@ -137,14 +110,14 @@ def _utilisation(
 
 
 def _ends(
-    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[RecomputedTenant]
 ) -> Iterator[str]:
     """Compare the recorded ends of tenants with their processes and with the common window."""
     known, together = observed.tenants or {}, observed.together or TenantFacts()
     stopped = {name for name, own in known.items() if own.stopped}
     if stopped and not together.died:
         yield f"{NAME}: tenants were stopped, and none died: {', '.join(sorted(stopped))}"
-    measured = {one.spec.name: one.facts for one in tenants if one.facts is not None}
+    measured = {one.spec.name: one.measured for one in tenants if one.measured is not None}
     failed = {name: f for name, f in measured.items() if not f.ended_well and name not in stopped}
     if failed and not together.died:
         yield f"{NAME}: no tenant died, raw/ has {', '.join(sorted(failed))}"
@@ -166,7 +139,7 @@ def _times(
     window: Mapping[str, Any],
     result: Result,
     together: TenantFacts,
-    tenants: Sequence[MeasuredTenant],
+    tenants: Sequence[RecomputedTenant],
     stopped: Collection[str],
 ) -> Iterator[str]:
     records = {one.spec.name: result.manifest["level"][one.spec.name] for one in tenants}
@@ -180,7 +153,7 @@ def _times(
     if abs(together.spread - spread) > 2 * _ROUNDING:
         yield f"{NAME}: spread: has {together.spread}, the manifest gives {spread:.6f}"
     for tenant in tenants:
-        name, facts = tenant.spec.name, tenant.facts
+        name, facts = tenant.spec.name, tenant.measured
         record = records[name]
         earliest = window["began"] + tenant.spec.start_offset
         if record["released"] < earliest - _ROUNDING and name not in stopped:
@@ -217,11 +190,11 @@ def _window(folder: Path) -> Mapping[str, Any] | None:
 
 
 def metrics(
-    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[RecomputedTenant]
 ) -> dict[str, Metric]:
     """Return the metrics that only runs with tenants have; the use of zones needs a timeline."""
     own = observed.together.harness_seconds if observed.together else None
-    facts = [one.stored.facts if one.stored else () for one in tenants]
+    facts = [one.facts for one in tenants]
     found = {"run.harness_cpu_share": zone_use.cpu_share(own, facts)}
     window, known = _window(folder), observed.tenants or {}
     for tenant in tenants:
@@ -250,14 +223,14 @@ def _rounded(stored: Metric | None, again: Metric) -> Metric:
     return stored if same else again
 
 
-def _denied(result: Result, tenant: MeasuredTenant) -> int | None:
-    host, facts = result.manifest.get("host"), tenant.facts
+def _denied(result: Result, tenant: RecomputedTenant) -> int | None:
+    host, facts = result.manifest.get("host"), tenant.measured
     if tenant.spec.zones is not None or facts is None or facts.traced is None or not host:
         return None
     return zone_use.denied_opens(str(host["kernel"]), tenant.device, facts.traced)
 
 
-def _activity(folder: Path, tenant: MeasuredTenant, window: Mapping[str, Any]) -> Activity | None:
+def _activity(folder: Path, tenant: RecomputedTenant, window: Mapping[str, Any]) -> Activity | None:
     """Return how a tenant used its zones, from the timeline and the zones when tracing began."""
     table = read(folder, tracer.TIMELINE)
     seed = packed.text(folder / f"raw/{tenant.device}.traced.zones.csv")

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
-from harness.store.spec import Device, Extent
+from harness.store.spec import Extent, TenantSpec
 from harness.verify.sampled import DISKSTATS, SeriesTable, read
-from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
@@ -46,21 +45,18 @@ class TenantZones:
     capacity: int
 
 
-def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | None:
-    """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
+def place(tenant: TenantSpec) -> TenantZones | None:
+    """Return the zones of a tenant; null without zones."""
+    device = tenant.device
     if device.zone_capacity is None:
         return None
-    own = extent or Extent(0, device.zones or 0)
-    file = f"series/{prefixed(tenant, 'zones')}.csv"
+    own = tenant.zones or Extent(0, device.zones or 0)
+    file = f"series/{prefixed(tenant.name, 'zones')}.csv"
     return TenantZones(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
 
 
 def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
-    yield from check(_differences(folder, place, stored), place.file)
-
-
-def _differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     name = stored.snapshots[0].counters.zoned
     zones, disks = read(folder, place.file), read(folder, DISKSTATS)
     if not name or zones is None or disks is None:

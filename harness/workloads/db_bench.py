@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,13 +12,14 @@ from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
-from harness.workloads import db_bench_contradictions, load_program
+from harness.tools.rocksdb_stats import Statistics
+from harness.workloads import db_bench_contradictions
 from harness.workloads.load_program import (
     EndedPhase,
     LoadProgram,
     Parsed,
+    ProgramReport,
     Rows,
-    missing,
     text,
 )
 from harness.workloads.planning import (
@@ -79,54 +79,6 @@ TICKERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DbBenchReport:
-    """db_bench's report of operations per second.
-
-    With ``--fs_uri``, db_bench writes its report file to the measured device, which costs bytes and
-    flushes there. Such levels read the lines on stderr instead.
-    """
-
-    up: LevelUp
-    csv: Path
-    stderr: Path
-
-    @property
-    def on_stderr(self) -> bool:
-        """Whether there is no report file."""
-        return self.up.fs_uri is not None
-
-    @property
-    def path(self) -> Path:
-        """The file that grows line by line."""
-        return self.stderr if self.on_stderr else self.csv
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """The flags that turn the report on.
-
-        With an interval in seconds, db_bench reads the clock only every 1,000 operations. A drive
-        that is slowed down does few in a second, so stalls would not show.
-        """
-        if self.on_stderr:
-            slowed = any(device.dilation > 1 for device in self.up.devices)
-            return {"stats_interval": _FEW} if slowed else {"stats_interval_seconds": 1}
-        return {"report_interval_seconds": 1, "report_file": str(self.csv)}
-
-    @property
-    def columns(self) -> str:
-        """All operations together."""
-        return "operations"
-
-    def intervals(self, text: str) -> list[tuple[int, int]]:
-        """Return (second, operations) pairs; ToolFailed where a report file is damaged."""
-        return db_bench.stats_intervals(text) if self.on_stderr else db_bench.intervals(text)
-
-    def rows(self, text: str) -> Rows:
-        """Return the intervals as rows of a series."""
-        return [(float(second), str(count)) for second, count in self.intervals(text)]
-
-
 class DbBench(LoadProgram):
     """RocksDB's own benchmark program."""
 
@@ -153,23 +105,35 @@ class DbBench(LoadProgram):
         """Return the run's db_bench."""
         return db_bench
 
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> DbBenchReport:
-        """Return where db_bench will report on this level."""
-        return DbBenchReport(up, csv, stderr)
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
+        """Return where db_bench will report on this level.
+
+        With ``--fs_uri``, db_bench writes its report file to the measured device, which costs bytes
+        and flushes there. Such levels read the lines on stderr instead.
+
+        With an interval in seconds, db_bench reads the clock only every 1,000 operations. A drive
+        that is slowed down does few in a second, so stalls would not show.
+        """
+        if up.fs_uri is None:
+            return ProgramReport(csv, {"report_interval_seconds": 1, "report_file": str(csv)})
+        slowed = any(device.dilation > 1 for device in up.devices)
+        return ProgramReport(
+            stderr, {"stats_interval": _FEW} if slowed else {"stats_interval_seconds": 1}
+        )
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of either kind of report."""
         return db_bench.operations_in(line)
 
+    def rows(self, report: Path) -> Rows:
+        """Return the rows of the report file, or of the lines in ``<phase>.stderr``."""
+        read = db_bench.stats_intervals if report.suffix == ".stderr" else db_bench.intervals
+        return [(float(second), str(count)) for second, count in read(text(report))]
+
     def kept_rows(self, raw: Path, name: str) -> Rows:
-        """Return the rows of the report file, or of the lines on stderr."""
+        """Return the rows of the report file, or of the lines on stderr without one."""
         file = raw / f"{name}.report.csv"
-        points = (
-            db_bench.intervals(text(file))
-            if packed.find(file)
-            else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
-        )
-        return [(float(second), str(count)) for second, count in points]
+        return self.rows(file if packed.find(file) else raw / f"{name}.stderr")
 
     def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:
         """Compare numbers within the output and the report, and between them."""
@@ -190,7 +154,7 @@ class DbBench(LoadProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.ProgramReport,
+        report: ProgramReport,
         key_seed: int = 0,  # noqa: ARG002 - db_bench has one seed
     ) -> list[str]:
         """Return the argument list; the ``first`` phase and fills start with an empty database."""
@@ -216,9 +180,7 @@ class DbBench(LoadProgram):
         if output.summaries and not output.histograms and not problems:
             problems.append("no histogram")
         if phase.flags.get(STATISTICS):
-            problems += [
-                f"no {name}" for name in missing(output.statistics, TICKERS, (TABLE_OPEN,))
-            ]
+            problems += [f"no {name}" for name in missing(output.statistics)]
         if output.summaries and problems:
             raise ToolFailed(
                 f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
@@ -273,6 +235,13 @@ class DbBench(LoadProgram):
                 write_amplification=WRITE_AMPLIFICATION[work],
             )
         return Cost(scanned=1) if work == "readseq" else Cost(reads=1)
+
+
+def missing(found: Statistics | None) -> list[str]:
+    """Return the names of RocksDB's statistics that the output lacks."""
+    found = found or Statistics({}, {})
+    lost = [name for name in TICKERS if name not in found.tickers]
+    return lost if TABLE_OPEN in found.histograms else [*lost, TABLE_OPEN]
 
 
 def _check_readseq(phases: Sequence[PlannedPhase], name: str, operations: int, keys: int) -> None:

@@ -21,7 +21,6 @@ from harness.workloads.fio_phases import ZBD
 from harness.workloads.fio_sweeps import RAMP, RESERVED, Fio
 from harness.workloads.load_program import (
     BareCounts,
-    FileReport,
     LoadProgram,
     Parsed,
     ProgramReport,
@@ -37,24 +36,6 @@ class FioSummary:
     operations: int
     seconds: float
     output: FioOutput
-
-
-class _NoReport(FileReport):
-    """A report without rows: fio reports only at its end."""
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """Return none."""
-        return {}
-
-    @property
-    def columns(self) -> str:
-        """Return the name that every series has."""
-        return "operations"
-
-    def rows(self, text: str) -> Rows:  # noqa: ARG002
-        """Raise ToolFailed: there is no report."""
-        raise ToolFailed("fio writes no report while it runs")
 
 
 class FioProgram(LoadProgram):
@@ -81,12 +62,12 @@ class FioProgram(LoadProgram):
         fio.version(fio.find())
 
     def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
-        """Return a report without rows."""
-        return _NoReport(csv)
+        """Return a report that fio never writes: it reports only at its end."""
+        return ProgramReport(csv, {})
 
-    def kept_rows(self, raw: Path, name: str) -> Rows:  # noqa: ARG002
+    def rows(self, report: Path) -> Rows:  # noqa: ARG002
         """Raise ToolFailed: there is no report."""
-        return _NoReport(raw).rows("")
+        raise ToolFailed("fio writes no report while it runs")
 
     def operations_in(self, line: str) -> int:  # noqa: ARG002
         """Return 0: there is no report."""

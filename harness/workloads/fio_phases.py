@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,16 +30,6 @@ _STEP: dict[str, Scalar] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FioSizes:
-    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
-
-    points: int
-    written_bytes: int
-    read_bytes: int
-    formulas: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """A measured phase: one value of each list of its sweep."""
 
@@ -60,33 +49,14 @@ class Point:
         return "-".join(parts)
 
 
-class _Layout(ABC):
-    """The parts of a device on which jobs and preparing steps work."""
-
-    def __init__(self, work: Fio, device: Device) -> None:
-        self.work = work
-        self.device = device
-
-    @abstractmethod
-    def place(self, point: Point) -> dict[str, Scalar]:
-        """Return fio's options for the part of each job."""
-
-    @abstractmethod
-    def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:
-        """Return fio's options of a preparing step for phases of at most ``jobs`` jobs."""
-
-    @abstractmethod
-    def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
-        """Yield the steps before a job, and fio's options of each."""
-
-
-class _Zones(_Layout):
+class _Zones:
     """Each job has zones of its own, from zone LABEL_ZONES on."""
 
     def __init__(
         self, work: Fio, sweeps: Sequence[Sweep], jobs: Sequence[DriveJob], device: Device
     ) -> None:
-        super().__init__(work, device)
+        self.work = work
+        self.device = device
         self.size, self.capacity = device.zone_size or 0, device.zone_capacity or 0
         self.first = LABEL_ZONES * self.size
         ends = [fio_job_options.end_of_zones(job, device) - LABEL_ZONES for job in jobs]
@@ -160,11 +130,12 @@ class _Zones(_Layout):
             )
 
 
-class _Region(_Layout):
+class _Region:
     """Jobs share the region after the label in equal parts."""
 
     def __init__(self, work: Fio, device: Device) -> None:
-        super().__init__(work, device)
+        self.work = work
+        self.device = device
         room = device.size - LABEL_BYTES
         self.size = _whole(min(work.region or room, room))
 
@@ -196,6 +167,10 @@ class _Region(_Layout):
             yield step, {**self.step(step, 1), "io_size": self.size * state.times}
 
 
+# The parts of a device on which jobs and preparing steps work.
+_Layout = _Zones | _Region
+
+
 def plan(work: Fio, device: Device) -> BareWork:
     """Return the phases for a device.
 
@@ -219,17 +194,15 @@ def plan(work: Fio, device: Device) -> BareWork:
         *(phase for job in jobs for phase in _of_job(layout, job)),
     )
     names = {*(sweep.name for sweep in sweeps), *map(_job_name, jobs)}
-    sizes = FioSizes(
-        points=sum(phase.derived.benchmark in names for phase in phases),
-        written_bytes=sum(phase.written_bytes for phase in phases),
-        read_bytes=sum(_bytes(phase) - phase.written_bytes for phase in phases),
-        formulas={
-            "points": "combinations of each sweep's lists, and jobs",
-            "written_bytes": "at most: bytes x jobs of each phase, and fills",
-            "read_bytes": "at most: bytes x jobs of each phase without time_based",
-        },
-    )
-    return BareWork(sizes, phases)
+    measured = sum(phase.derived.benchmark in names for phase in phases)
+    written = sum(phase.written_bytes for phase in phases)
+    read = sum(map(_bytes, phases)) - written
+    numbers = {
+        "points": (measured, "combinations of each sweep's lists, and jobs"),
+        "written_bytes": (written, "at most: bytes x jobs of each phase, and fills"),
+        "read_bytes": (read, "at most: bytes x jobs of each phase without time_based"),
+    }
+    return BareWork(numbers, phases)
 
 
 def points(sweep: Sweep) -> list[Point]:

@@ -12,15 +12,14 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
-from harness.workloads import kvmix_contradictions, load_program
-from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
+from harness.workloads import kvmix_contradictions
+from harness.workloads.db_bench import STATISTICS, WRITE_AMPLIFICATION, missing
 from harness.workloads.load_program import (
     EndedPhase,
-    FileReport,
     NativeProgram,
     Parsed,
+    ProgramReport,
     Rows,
-    missing,
     text,
 )
 from harness.workloads.planning import (
@@ -99,29 +98,10 @@ class OperationMix:
         return (written + (self.delete + 2 * self.range_delete) * key_size) / self.total
 
 
-class KvmixReport(FileReport):
-    """A report as a file on the host's own disk, also with ``--fs_uri``."""
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """The flags that turn the report on."""
-        return {"report_interval_seconds": 1, "report_file": str(self.csv)}
-
-    @property
-    def columns(self) -> str:
-        """The header of the series after its time; ToolFailed where the report is damaged."""
-        return kvmix.columns(text(self.csv).partition("\n")[0])
-
-    def rows(self, csv: str) -> Rows:
-        """Return seconds and operations, in all and of each kind; ToolFailed where damaged."""
-        return list(kvmix.intervals(csv))
-
-
 class Kvmix(NativeProgram):
     """Our own generator of database operations."""
 
     name: ClassVar[str] = kvmix.PROGRAM
-    report_type: ClassVar[type[FileReport]] = KvmixReport
     field: ClassVar[str] = "operation_mix"
     work: ClassVar[Any] = OperationMix
     # Digests of recorded campaigns contain the field's original name.
@@ -148,6 +128,18 @@ class Kvmix(NativeProgram):
         "wait_for", kvmix.READY, {"report_latency": True}
     )
 
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
+        """Return a file on the host's own disk, also with ``--fs_uri``."""
+        return ProgramReport(csv, {"report_interval_seconds": 1, "report_file": str(csv)})
+
+    def rows(self, report: Path) -> Rows:
+        """Return seconds and operations, in all and of each kind; ToolFailed where damaged."""
+        return list(kvmix.intervals(text(report)))
+
+    def columns(self, report: Path) -> str:
+        """Return the header after its time; ToolFailed where the report is damaged."""
+        return kvmix.columns(text(report).partition("\n")[0])
+
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of the report."""
         return kvmix.operations_in(line)
@@ -164,7 +156,7 @@ class Kvmix(NativeProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.ProgramReport,
+        report: ProgramReport,
         key_seed: int = 0,
     ) -> list[str]:
         """Return the argument list; only the ``first`` phase makes the database."""
@@ -189,14 +181,12 @@ class Kvmix(NativeProgram):
         summary = kvmix.parse(stdout)
         if summary is None:
             return Parsed(None, 0)
-        if phase.flags.get(STATISTICS):
-            lost = missing(summary.statistics, TICKERS, (TABLE_OPEN,))
-            if lost:
-                raise ToolFailed(
-                    f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
-                    hint="see the raw output of the phase",
-                    code="output-malformed",
-                )
+        if phase.flags.get(STATISTICS) and (lost := missing(summary.statistics)):
+            raise ToolFailed(
+                f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
+                hint="see the raw output of the phase",
+                code="output-malformed",
+            )
         return Parsed(
             summary=summary,
             summaries=1,

@@ -106,35 +106,15 @@ class EndedPhase(Protocol):
     def seconds(self) -> float | None: ...  # noqa: D102
 
 
-class ProgramReport(Protocol):
-    """The report of operations per second that a program writes while it runs."""
-
-    @property
-    def path(self) -> Path:
-        """The file that grows line by line."""
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """The program's flags that turn the report on."""
-
-    @property
-    def columns(self) -> str:
-        """Names of the columns after the time; the first is ``operations``."""
-
-    def rows(self, text: str) -> Rows:
-        """Return seconds and these columns; ToolFailed where the report is damaged."""
-
-
 @dataclass(frozen=True, slots=True)
-class FileReport(ProgramReport):
-    """A report that a program writes to a CSV file on the host's own disk."""
+class ProgramReport:
+    """The report of operations per second that a program writes while it runs.
 
-    csv: Path
+    ``path`` is the file that grows line by line, ``flags`` are the program's that turn it on.
+    """
 
-    @property
-    def path(self) -> Path:
-        """The file that grows line by line."""
-        return self.csv
+    path: Path
+    flags: Mapping[str, Scalar]
 
 
 class LoadProgram(ABC):
@@ -172,7 +152,7 @@ class LoadProgram(ABC):
 
     @abstractmethod
     def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
-        """Return where the program will report."""
+        """Return where the program will report: in one of these files."""
 
     @abstractmethod
     def argv(
@@ -215,8 +195,16 @@ class LoadProgram(ABC):
         """Return the operations of a complete line of the report, 0 for other lines."""
 
     @abstractmethod
+    def rows(self, report: Path) -> Rows:
+        """Return the rows of a report; ToolFailed: it is missing or damaged."""
+
+    def columns(self, report: Path) -> str:  # noqa: ARG002
+        """Return the names of a report's columns after the time; the first is ``operations``."""
+        return "operations"
+
     def kept_rows(self, raw: Path, name: str) -> Rows:
-        """Return the rows of a finished phase's report; ToolFailed: it is missing or damaged."""
+        """Return the rows of a finished phase's report; raises as ``rows`` does."""
+        return self.rows(raw / f"{name}.report.csv")
 
     def flag(self, name: str, value: Scalar) -> str:
         """Return the argument that sets a flag of a phase."""
@@ -279,21 +267,11 @@ class LoadProgram(ABC):
 
 
 class NativeProgram(LoadProgram):
-    """A program of harness/native that reports to a CSV file."""
-
-    report_type: ClassVar[type[FileReport]]
+    """A program of harness/native."""
 
     def path(self, db_bench: Path) -> Path:  # noqa: ARG002
         """Return the installed program; HostError: it is not installed."""
         return native.program(self.name)
-
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
-        """Return where the program will report."""
-        return self.report_type(csv)
-
-    def kept_rows(self, raw: Path, name: str) -> Rows:
-        """Return the rows of the report; ToolFailed: it is missing or damaged."""
-        return self.report_type(raw).rows(text(raw / f"{name}.report.csv"))
 
 
 def user_bytes(phase: PhaseSpec, parsed: Parsed | None) -> int | None:
@@ -327,15 +305,6 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
         values.update({f"intended_{name}": value for name, value in late.items()})
     known = {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
     return known | dict(parsed.more)
-
-
-def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[str]) -> list[str]:
-    """Return the names of RocksDB's statistics that the output lacks."""
-    printed_tickers = found.tickers if found else {}
-    printed_times = found.histograms if found else {}
-    return [name for name in tickers if name not in printed_tickers] + [
-        name for name in times if name not in printed_times
-    ]
 
 
 def text(path: Path) -> str:

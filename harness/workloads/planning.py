@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from harness.errors import ConfigError
 from harness.quantities import LARGEST
@@ -73,11 +73,8 @@ class DerivedPhase:
     user_bytes_per_operation: int
 
 
-class DerivedNumbers(Protocol):
-    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
-
-    @property
-    def formulas(self) -> Mapping[str, str]: ...  # noqa: D102
+# Numbers that follow from the device, by name, each with the formula for the user.
+DerivedNumbers = Mapping[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,8 +17,15 @@ from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
 from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
-from harness.workloads import load_program, zoneprobe_contradictions
-from harness.workloads.load_program import EndedPhase, FileReport, NativeProgram, Parsed, Rows
+from harness.workloads import zoneprobe_contradictions
+from harness.workloads.load_program import (
+    EndedPhase,
+    NativeProgram,
+    Parsed,
+    ProgramReport,
+    Rows,
+    text,
+)
 from harness.workloads.planning import (
     BarePhase,
     BareWork,
@@ -90,45 +97,28 @@ class ZoneProbe:
         return 1 + len(self.occupancies) + len(self.finish_occupancies)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSizes:
-    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
-
-    cycles: int
-    written_bytes: int
-    finishes: int
-    formulas: Mapping[str, str]
-
-
-class ZoneprobeReport(FileReport):
-    """zoneprobe's report: a line for each command, in a file on the host's own disk."""
-
-    @property
-    def flags(self) -> dict[str, Scalar]:
-        """The flags that turn the report on."""
-        return {"report_file": str(self.csv)}
-
-    @property
-    def columns(self) -> str:
-        """The header of the series after its time."""
-        return zoneprobe.SERIES
-
-    def rows(self, csv: str) -> Rows:
-        """Return a row for each cycle; ToolFailed if it is not a report."""
-        return zoneprobe.cycles(csv)
-
-
 class Zoneprobe(NativeProgram):
     """Our own program that times writes, resets and finishes of zones."""
 
     name: ClassVar[str] = zoneprobe.PROGRAM
-    report_type: ClassVar[type[FileReport]] = ZoneprobeReport
     field: ClassVar[str] = "zones"
     work: ClassVar[Any] = ZoneProbe
     reserved: ClassVar[frozenset[str]] = frozenset({"device", "seed", "report_file", "ledger_file"})
     uses_database: ClassVar[bool] = False
     file_schema: ClassVar[str] = "probe-workload"
     factors: ClassVar[tuple[str, ...]] = ("repeats", "first_writes", "write_size", "fill_size")
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
+        """Return a file on the host's own disk, with a line for each command."""
+        return ProgramReport(csv, {"report_file": str(csv)})
+
+    def rows(self, report: Path) -> Rows:
+        """Return a row for each cycle; ToolFailed if it is not a report."""
+        return zoneprobe.cycles(text(report))
+
+    def columns(self, report: Path) -> str:  # noqa: ARG002
+        """Return the header of the series after its time."""
+        return zoneprobe.SERIES
 
     def operations_in(self, line: str) -> int:
         """Return the cycles of a line of the report."""
@@ -146,7 +136,7 @@ class Zoneprobe(NativeProgram):
         *,
         first: bool,  # noqa: ARG002
         program: Path,
-        report: load_program.ProgramReport,
+        report: ProgramReport,
         key_seed: int = 0,  # noqa: ARG002
     ) -> list[str]:
         """Return the argument list.
@@ -215,18 +205,14 @@ class Zoneprobe(NativeProgram):
             "finish_occupancies": ",".join(map(_word, work.finish_occupancies)),
             **{name: getattr(work, name) for name in self.factors},
         }
-        sizes = ProbeSizes(
-            cycles=cycles,
-            written_bytes=written,
-            finishes=work.repeats * len(finished),
-            formulas={
-                "cycles": f"{work.treatments} treatments x {work.repeats} repeats",
-                "written_bytes": "repeats x (fills + treatments x first_writes x write_size)",
-                "finishes": "repeats x finish_occupancies",
-            },
-        )
+        fills = "repeats x (fills + treatments x first_writes x write_size)"
+        numbers = {
+            "cycles": (cycles, f"{work.treatments} treatments x {work.repeats} repeats"),
+            "written_bytes": (written, fills),
+            "finishes": (work.repeats * len(finished), "repeats x finish_occupancies"),
+        }
         derived = DerivedPhase("zones", flags, cycles, 0)
-        return BareWork(sizes, (BarePhase("probe", derived, written, writes, seconds),))
+        return BareWork(numbers, (BarePhase("probe", derived, written, writes, seconds),))
 
 
 def _word(occupancy: str | float) -> str:

@@ -20,7 +20,7 @@ from harness.run.phase import seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
 from harness.workloads import load_program
-from harness.workloads.db_bench import DbBench, DbBenchReport
+from harness.workloads.db_bench import DbBench
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
                 seed(spec.seed, spec.phases, phase),
                 first=index == 0,
                 program=proc.which("db_bench"),
-                report=DbBenchReport(up, scratch / "report.csv", scratch / "stderr"),
+                report=DbBench().report(up, scratch / "report.csv", scratch / "stderr"),
             )
             level.sync(up)
             done = subprocess.run(argv, capture_output=True, text=True, check=True)

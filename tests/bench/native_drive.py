@@ -23,7 +23,7 @@ from harness.store.rundir import load_result, load_spec
 from harness.store.spec import RunSpec
 from harness.tools import proc, zlfs
 from harness.workloads import load_program
-from harness.workloads.db_bench import DbBench, DbBenchReport
+from harness.workloads.db_bench import DbBench
 from tests.bench.figures import store
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def rates(spec: RunSpec, device: Path, folder: Path) -> Iterator[tuple[str, floa
         records=(),
     )
     for index, phase in enumerate(spec.phases):
-        report = DbBenchReport(up, folder / "report.csv", folder / "stderr")
+        report = DbBench().report(up, folder / "report.csv", folder / "stderr")
         argv = DbBench().argv(
             phase,
             up,

@@ -11,7 +11,7 @@ import pytest
 from analysis.judge.compare import compare
 from analysis.read.load import load
 from harness.cli.main import main
-from harness.plan.hosts import differences
+from harness.plan.host_changes import differences
 from harness.store import overview
 from harness.store.campaign import CampaignPaths
 from harness.store.files import dumps

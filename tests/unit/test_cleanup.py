@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,7 @@ from harness.store.spec import Extent
 from harness.tools import dmsetup, native, proc, zone_reset
 from tests.fixtures.claims import Lab
 from tests.runner.conftest import Machine
-from tests.runner.fakes import FakeLevel
+from tests.runner.fakes import FakeHost, FakeLevel, write_tree
 
 HANG = Hung("sync hangs", stacks="", pid=1, start=1)
 
@@ -164,6 +165,44 @@ def test_schedulers_of_other_devices_are_restored_when_one_fails(
         (tmp_path / "gone").touch()
     assert host.sysfs.schedulers("nvme0n2")[0] == "none"
     assert not paths.schedulers.exists()
+
+
+def active(host: FakeHost) -> list[str]:
+    """Return the schedulers of both devices."""
+    return [host.sysfs.schedulers(f"nvme0n{n}")[0] for n in (1, 2)]
+
+
+@pytest.mark.parametrize("wanted", ["", "mq-deadline"])
+def test_nothing_is_saved_if_no_scheduler_has_to_change(tmp_path: Path, wanted: str) -> None:
+    host, paths = Machine(tmp_path).host, Paths(tmp_path, tmp_path / "run")
+    devices = [host.device("nvme0n1"), host.device("nvme0n2")]
+    before = [wanted or "none"] * 2
+    for n in (1, 2):
+        host.sysfs.set_scheduler(f"nvme0n{n}", before[0])
+    with schedulers(host, paths, Stop(), devices, wanted):
+        assert active(host) == before
+        assert not paths.schedulers.exists()
+    assert active(host) == before
+
+
+def test_each_device_gets_its_own_scheduler_back(tmp_path: Path) -> None:
+    host, paths = Machine(tmp_path).host, Paths(tmp_path, tmp_path / "run")
+    devices = [host.device("nvme0n1"), host.device("nvme0n2")]
+    host.sysfs.set_scheduler("nvme0n1", "mq-deadline")
+    with schedulers(host, paths, Stop(), devices, "mq-deadline"):
+        assert active(host) == ["mq-deadline"] * 2
+    assert active(host) == ["mq-deadline", "none"]
+
+
+def test_the_scheduler_of_a_partition_is_that_of_its_disk(tmp_path: Path) -> None:
+    host, paths = Machine(tmp_path).host, Paths(tmp_path, tmp_path / "run")
+    blocks = tmp_path / "sys/class/block"
+    write_tree(blocks, {"nvme0n1/nvme0n1p1/partition": "1"})
+    (blocks / "nvme0n1p1").symlink_to(blocks / "nvme0n1/nvme0n1p1")
+    part = replace(host.device("nvme0n1"), path=str(tmp_path / "dev/nvme0n1p1"))
+    with schedulers(host, paths, Stop(), [part], "mq-deadline"):
+        assert active(host) == ["mq-deadline", "none"]
+    assert active(host) == ["none", "none"]
 
 
 # --- each place -----------------------------------------------------------------------------------

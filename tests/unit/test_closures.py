@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from harness.rules.facts import PhaseFacts
 from harness.run import closures
-from harness.run.closures import PhaseOutput
 from harness.store.ledger import (
     ClosureState,
     Commands,
@@ -23,13 +24,14 @@ from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.load_program import BareCounts, Parsed
 from tests.fixtures.barriers import OTHER, ZONED, counters
+from tests.fixtures.run_facts import phase_facts
 
 EXACT, BROKEN, UNKNOWN = ClosureState.EXACT, ClosureState.BROKEN, ClosureState.UNKNOWN
 
 
 def output(
     *, operations: int | None = 2, wal: int | None = 1000, tables: bool = True, **flags: Any
-) -> PhaseOutput:
+) -> PhaseFacts:
     """Return a phase of 416 B an operation, by default with keys of 16 B."""
     spec = PhaseSpec("p", "overwrite", PhaseRole.MEASURED, flags, operations, 416, False, 60)
     summary = None
@@ -38,7 +40,7 @@ def output(
     tickers = {} if wal is None else {"rocksdb.wal.bytes": wal, "rocksdb.write.wal": 2}
     parsed = Parsed(summary, 1, statistics=Statistics(tickers, {}), user_bytes=832)
     log = Log(TableBytes(300, 500), dict.fromkeys(CAUSES, 0), ()) if tables else None
-    return PhaseOutput(spec, parsed, log)
+    return phase_facts(spec, parsed, log)
 
 
 # --- above the level ------------------------------------------------------------------------------
@@ -55,7 +57,7 @@ def output(
         (output(operations=1, threads=2), 848, 848),
     ],
 )
-def test_the_bytes_of_batches_in_the_wal(phase: PhaseOutput, low: int, high: int) -> None:
+def test_the_bytes_of_batches_in_the_wal(phase: PhaseFacts, low: int, high: int) -> None:
     found = closures.user_to_wal(phase)
     assert (found.low, found.high, found.above, found.below) == (low, high, 832, 1000)
 
@@ -68,16 +70,40 @@ def test_the_bytes_of_batches_in_the_wal(phase: PhaseOutput, low: int, high: int
         output(operations=None),
         output(value_size_distribution_type="normal"),
         output(user_timestamp_size=8),
-        PhaseOutput(output().spec, None, None),
+        phase_facts(output().spec, None, None),
     ],
 )
-def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseOutput) -> None:
+def test_batches_of_unknown_size_or_number_are_not_compared(phase: PhaseFacts) -> None:
     assert closures.user_to_wal(phase).state is UNKNOWN
 
 
 def test_a_ticker_of_a_phase_that_did_not_finish_is_no_count() -> None:
     assert output().ticker("rocksdb.wal.bytes") == 1000
     assert output(operations=None).ticker("rocksdb.wal.bytes") is None
+
+
+def test_rocksdb_writes_the_wal_and_the_tables() -> None:
+    assert output().written == 1000 + 300 + 500
+    assert output(wal=None).written is None
+    assert output(tables=False).written is None
+
+
+def test_the_length_of_a_value_depends_on_the_key() -> None:
+    """Without the flag a key has 16 B, so a value of 128 B has a length of 2 B."""
+    spec = replace(output().spec, user_bytes_per_operation=144)
+    found = closures.user_to_wal(replace(output(), spec=spec))
+    assert found.high == 832 + 2 * (12 + 1 + 3)
+
+
+def test_a_phase_without_tickers_has_no_bytes_of_the_wal() -> None:
+    phase = output()
+    assert phase.parsed is not None
+    silent = replace(phase, parsed=replace(phase.parsed, statistics=None))
+    assert (silent.operations, silent.wal) == (2, None)
+    bytes_only = Statistics({"rocksdb.wal.bytes": 1000}, {})
+    old = replace(phase, parsed=replace(phase.parsed, statistics=bytes_only))
+    wal, *_ = closures.rocksdb_to_level(old, "zlfs", PAYLOAD)
+    assert (wal.state, wal.above, wal.below) == (UNKNOWN, 1000, 1014)
 
 
 PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
@@ -108,7 +134,7 @@ PAYLOAD = {"wal": 1014, "flush": 300, "compaction": 500}
     ],
 )
 def test_rocksdb_to_level(
-    phase: PhaseOutput, changes: dict[str, int | None], states: list[ClosureState]
+    phase: PhaseFacts, changes: dict[str, int | None], states: list[ClosureState]
 ) -> None:
     payload = {name: count for name, count in (PAYLOAD | changes).items() if count is not None}
     found = closures.rocksdb_to_level(phase, "zlfs", payload)
@@ -302,6 +328,37 @@ def test_reads_to_device(
     last = {"read": 60, "witness": witness(0, 1060)} | last
     before, after = snapshot(**first), snapshot(**last)
     assert [one.state for one in closures.reads_to_device(before, after)] == states
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        ("", "", "nobody counts behind the kernel"),
+        ("was busy", "", "was busy"),
+        ("", "is gone", "is gone"),
+        ("was busy", "is gone", "is gone"),
+    ],
+)
+def test_a_missing_count_of_the_device_has_a_reason(before: str, after: str, note: str) -> None:
+    first, last = snapshot(witness_note=before), snapshot(witness_note=after)
+    (found,) = closures.kernel_to_device(first, last)
+    assert (found.state, found.note) == (UNKNOWN, note)
+
+
+@pytest.mark.parametrize(("other", "state", "carried"), [(0, EXACT, 70), (5, BROKEN, 105)])
+def test_zeroes_explain_a_drive_of_which_every_written_disk_is_traced(
+    other: int, state: ClosureState, carried: int
+) -> None:
+    """Another disk of the drive may have got zeroes that nobody counted."""
+    zeroes = Commands(ZONED, "write-zeroes", 0, 1, 30)
+    traces = [Trace((ZONED,), done, 0, {}, 0, (), None, 1) for done in ((), (zeroes,))]
+    both = (ZONED, OTHER)
+    first = snapshot({ZONED: 0, OTHER: 0}, witness=witness(0, covers=both), trace=traces[0])
+    last = snapshot({ZONED: 100, OTHER: other}, witness=witness(70, covers=both), trace=traces[1])
+    (found,) = closures.kernel_to_device(first, last)
+    assert (found.state, found.above) == (state, 100 + other)
+    room = int((100 + other) * 0.01)
+    assert (found.low, found.high) == (carried - room, carried + room)
 
 
 def test_requests_of_both_devices_are_added() -> None:

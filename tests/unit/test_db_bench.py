@@ -12,10 +12,11 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import LevelUp
 from harness.metrics.catalogue import CATALOGUE
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
-from harness.tools import histogram
+from harness.tools import db_bench, histogram
 from harness.tools.db_bench import BenchmarkSummary
 from harness.workloads import db_bench_contradictions, load_program
-from harness.workloads.db_bench import DbBench, DbBenchReport
+from harness.workloads.db_bench import DbBench
+from harness.workloads.load_program import ProgramReport
 from tests.fixtures.level_host import ZONED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
@@ -42,8 +43,8 @@ def level(db: str | None = "/m/db", fs_uri: str | None = None) -> LevelUp:
     return LevelUp(Path(db) if db else None, fs_uri, None, ())
 
 
-def report(up: LevelUp | None = None) -> DbBenchReport:
-    return DbBenchReport(up or level(), CSV, STDERR)
+def report(up: LevelUp | None = None) -> ProgramReport:
+    return DbBench().report(up or level(), CSV, STDERR)
 
 
 def test_argv_of_a_first_phase() -> None:
@@ -285,13 +286,13 @@ def test_user_bytes_follow_the_phase() -> None:
 
 def test_intervals_of_a_capture() -> None:
     text = (FIXTURES / "9.10/fillrandom.csv").read_text()
-    assert report().intervals(text) == [(1, 3992), (2, 9263)]
+    assert db_bench.intervals(text) == [(1, 3992), (2, 9263)]
     assert sum(map(DbBench().operations_in, text.splitlines())) == 3992 + 9263
 
 
 def test_intervals_on_stderr_of_a_capture() -> None:
     text = (FIXTURES / "7.8/stats.err").read_text()
-    points = report(level(None, "zlfs://dev:nvme0n2")).intervals(text)
+    points = db_bench.stats_intervals(text)
     # Two threads of 100,000 operations; what comes after their last lines is in none.
     assert points == [(1, 58_000), (2, 76_000), (3, 58_000)]
     assert sum(map(DbBench().operations_in, text.splitlines())) == 94_000 + 98_000
@@ -300,17 +301,17 @@ def test_intervals_on_stderr_of_a_capture() -> None:
 def test_a_cut_line_on_stderr_is_left_out() -> None:
     text = (FIXTURES / "7.8/stats.err").read_text()
     cut = text[: text.index(" seconds\n")]
-    assert report(level(None, "zlfs://dev:x")).intervals(cut) == []
+    assert db_bench.stats_intervals(cut) == []
 
 
 def test_an_unfinished_last_interval_is_left_out() -> None:
-    assert report().intervals("secs_elapsed,interval_qps\n1,39\n2,4") == [(1, 39)]
+    assert db_bench.intervals("secs_elapsed,interval_qps\n1,39\n2,4") == [(1, 39)]
 
 
 @pytest.mark.parametrize("text", ["", "1,2\n", "secs_elapsed,interval_qps\n1,x\n"])
 def test_a_strange_interval_file_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed):
-        report().intervals(text)
+        db_bench.intervals(text)
 
 
 @pytest.mark.parametrize(

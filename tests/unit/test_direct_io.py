@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.levels.level import DirectIo
 from harness.rules import judge
 from harness.rules.facts import RunFacts
 from harness.tools import direct_io
+from harness.tools.direct_io import DirectIo
 from harness.tools.kernel import Kernel
 
 

@@ -44,6 +44,9 @@ class Tenant:
     def __init__(self, host: SlowHost) -> None:
         self.host = host
 
+    def judged(self, _: None) -> None:
+        """Judging is replaced."""
+
     def ledger(self) -> None:
         """Take 50 seconds."""
         self.host.seconds += 50
@@ -54,13 +57,13 @@ def test_judging_is_no_part_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path
     host = SlowHost()
     replaced: dict[str, Any] = {
         "_metrics_of_plain_run": {},
-        "_judge": (),
         "note_host": None,
         "_level_manifest": {},
     }
     for name, value in replaced.items():
         monkeypatch.setattr(ResultBuilder, name, lambda *_, value=value, **__: value)
     monkeypatch.setattr("harness.run.result_builder.run_metrics.of_tenant", lambda *_, **__: {})
+    monkeypatch.setattr("harness.run.result_builder.judging.issues", lambda *_: ())
     context: Any = SimpleNamespace(host=host)
     builder = ResultBuilder(context, spec, ())
     host.seconds = 100.0

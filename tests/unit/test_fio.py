@@ -17,11 +17,11 @@ from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
 from harness.plan import bare, drive_files, load, rate_caps
 from harness.plan.expand import expand
+from harness.plan.fields import Flag
 from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
 from harness.plan.workload_models import BareWorkload
 from harness.run import ledger
-from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
 from harness.store.spec import (
@@ -30,15 +30,16 @@ from harness.store.spec import (
     DeviceKind,
     Inspection,
     OtherDevice,
+    Prediction,
     Reason,
     RunSpec,
 )
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
-from harness.workloads.fio_phases import FioSizes
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
+from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 from tests.fixtures.barriers import counters
 from tests.fixtures.fio_plans import (
     CONVENTIONAL_DEVICE,
@@ -49,6 +50,7 @@ from tests.fixtures.fio_plans import (
     planned,
     printed,
 )
+from tests.fixtures.run_facts import phase_facts
 
 WHOLE = ("depth", "group", "killed", "plain", "randread", "randwrite", "two")
 
@@ -322,8 +324,7 @@ def test_the_prediction_has_all_bytes() -> None:
     work = bare.work(FioProgram(), made({"zones": [2]}, READS | {"name": "r"}), RIG.device, 300)
     assert RIG.device.zone_capacity is not None
     assert work.predicted.bytes_written == (2 << 20) + RIG.device.zone_capacity
-    assert isinstance(work.sizes, FioSizes)
-    assert (work.sizes.points, work.sizes.read_bytes) == (2, 1 << 20)
+    assert (work.sizes["points"][0], work.sizes["read_bytes"][0]) == (2, 1 << 20)
 
 
 def test_a_runtime_limits_the_predicted_time() -> None:
@@ -332,6 +333,49 @@ def test_a_runtime_limits_the_predicted_time() -> None:
     assert long.predicted.seconds < unlimited.predicted.seconds
     point = next(phase for phase in long.phases if phase.benchmark == "s")
     assert (point.operations, point.flags["runtime"]) == (None, 5)
+
+
+class Sized(FioProgram):
+    """Plans phases of known sizes."""
+
+    def plan_bare(self, work: Any, device: Device) -> BareWork:
+        del work, device
+        derived = DerivedPhase("s", {}, None, 0)
+        # At 160 MiB/s 2 s of writes, and 10,000 writes of 300 us that wait for each other.
+        phase = BarePhase("a", derived, 320 << 20, 10_000, command_seconds=3.0)
+        phases = (phase, replace(phase, most_seconds=1.0), replace(phase, most_seconds=100.0))
+        return BareWork(planned_sizes(), phases)
+
+
+def planned_sizes() -> Any:
+    return FioProgram().plan_bare(made({}), RIG.device).numbers
+
+
+def test_each_phase_has_a_predicted_time_and_a_limit() -> None:
+    """A phase takes 2 s more, and the setup 6 s; the limits are five times that, or more."""
+    work = bare.work(Sized(), None, RIG.device, 20)
+    assert work.predicted == Prediction(Bytes(3 * (320 << 20)), Bytes(0), 6 + 10 + 3 + 10)
+    assert [phase.timeout_seconds for phase in work.phases] == [50, 20, 50]
+    assert not any(phase.expects_gc for phase in work.phases)
+    assert work.timeout_seconds == 300 + 50 + 20 + 50
+
+
+def test_factors_change_the_work_and_unknown_ones_are_refused() -> None:
+    study, workload = load.load_study("block-smoke")
+    of_study: dict[str, Flag] = {"scheduler": "none", "zone_size": "4MiB"}
+    assert bare.with_factors(study, workload, of_study) == workload.work
+    assert bare.with_factors(study, workload, {**of_study, "bytes": "2MiB"}).bytes == 2 << 20
+    with pytest.raises(ConfigError, match="varies an unknown factor 'byte'") as caught:
+        bare.with_factors(study, workload, {"byte": "2MiB"})
+    assert caught.value.code == "unknown-factor"
+    assert "bytes" in caught.value.hint
+
+
+def test_a_level_measures_the_zoned_device_or_the_conventional_one() -> None:
+    both = replace(RIG, conventional=CONVENTIONAL_DEVICE)
+    assert bare.device_of("raw-device", both) is RIG.device
+    assert bare.device_of("raw-conventional", both) is CONVENTIONAL_DEVICE
+    assert bare.device_of("raw-conventional", replace(RIG, conventional=None)) is RIG.device
 
 
 def test_a_conventional_device_keeps_its_label() -> None:
@@ -641,11 +685,11 @@ def traced(*, resets: int) -> Trace:
 def closures_of_reset(after: Snapshot, held: tuple[int, ...]) -> dict[str, ClosureState]:
     """Return the closures of the captured reset of four zones, which held these bytes before."""
     spec = planned(made({}))["s-4k-qd1-z1-reset"]
-    output = PhaseOutput(spec, FioProgram().parse(spec, printed("zbd-reset"), ""), None)
+    phase = phase_facts(spec, FioProgram().parse(spec, printed("zbd-reset"), ""), None)
     up = BarrierSnapshot(counted(), NOTHING, (9, 0, 0, 0, 0))
     cold = BarrierSnapshot(counted(), NOTHING, (9, *held))
     end = BarrierSnapshot(after, NOTHING, (9, 0, 0, 0, 0))
-    entry = ledger.build("raw-device", up, cold, [(output, end)]).entry(spec.name)
+    entry = ledger.build("raw-device", [up, cold, end], [phase]).entry(spec.name)
     assert entry is not None
     return {one.upper: one.state for one in entry.closures}
 

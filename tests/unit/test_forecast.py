@@ -47,27 +47,27 @@ def _earlier(folder: Path, sd: float) -> Path:
 def test_the_effect_that_is_found_is_found_in_four_of_five_campaigns(tmp_path: Path) -> None:
     """Simulated with the same spread, the planned repetitions show that effect in 80 %."""
     pool = load_pool([_earlier(tmp_path / "c", 0.03)])
-    (one,) = forecast.forecast(forecast.spreads_of(pool, [WRITTEN], ["zlfs"]), 4, 0.05)
-    assert one.finds is not None
+    (one,) = forecast.spreads_of(pool, [WRITTEN], ["zlfs"])
+    finds = one.finds(4)
+    assert finds is not None
     rng = np.random.default_rng(1)
-    logs = rng.normal(math.log1p(one.finds), 0.03, size=(20_000, 4))
+    logs = rng.normal(math.log1p(finds), 0.03, size=(20_000, 4))
     found = stats.paired_t(logs)
-    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.spread.floor))
+    p = stats.minimum_effect(found.center, found.error, found.df, math.log1p(one.floor))
     assert float(np.mean(p < 0.05)) == pytest.approx(0.8, abs=0.02)
 
 
 def test_more_repetitions_find_less_and_fewer_are_needed_for_more(tmp_path: Path) -> None:
     pool = load_pool([_earlier(tmp_path / "c", 0.03)])
-    spreads = forecast.spreads_of(pool, [WRITTEN], ["zlfs"])
-    few, many = (forecast.forecast(spreads, n, 0.05)[0] for n in (3, 12))
-    assert few.finds is not None
-    assert many.finds is not None
-    assert many.finds < few.finds
-    assert few.needed == many.needed
-    (large,) = forecast.forecast(spreads, 3, 0.5)
-    assert few.needed is not None
-    assert large.needed is not None
-    assert large.needed < few.needed
+    (spread,) = forecast.spreads_of(pool, [WRITTEN], ["zlfs"])
+    few, many = spread.finds(3), spread.finds(12)
+    assert few is not None
+    assert many is not None
+    assert many < few
+    small, large = spread.needed(0.05), spread.needed(0.5)
+    assert small is not None
+    assert large is not None
+    assert large < small
 
 
 def test_the_plan_prints_the_power_from_a_folder(planner: Planner, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_as_many_repetitions_as_a_difference_needs(planner: Planner, tmp_path: P
     )
     words = ("integration-levels", "--earlier", str(folder), "--set", claim)
     (spread,) = forecast.spreads_of(load_pool([folder]), [WRITTEN], ["zlfs"])
-    needed = {share: forecast.forecast([spread], 4, share)[0].needed for share in (0.04, 0.2)}
+    needed = {share: spread.needed(share) for share in (0.04, 0.2)}
     assert needed[0.04] is not None
     assert needed[0.04] > 4
     # It never takes repetitions away, and it plans none for what no number shows.
@@ -187,7 +187,6 @@ def test_sides_of_different_size_find_what_they_need() -> None:
     )  # fmt: skip
     spread = forecast.EarlierSpread(WRITTEN, "zlfs", "zlfs", found, 0.01)
     for repetitions in (5, 10, 40):
-        (one,) = forecast.forecast([spread], repetitions, 0.05)
-        assert one.finds is not None
-        (again,) = forecast.forecast([spread], repetitions, one.finds * 1.0001)
-        assert again.needed == repetitions
+        finds = spread.finds(repetitions)
+        assert finds is not None
+        assert spread.needed(finds * 1.0001) == repetitions

@@ -498,13 +498,22 @@ def test_the_studies_measure_both_sides_of_every_line(study: str) -> None:
                 assert asked or found.why == one.why, (one.id, found)
 
 
-def test_a_reference_with_an_unknown_condition_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ('test = "none"\nwhy = "w"\nwhere = {depth = 1}\n', "unknown field 'depth'"),
+        ('test = "none"\n', "guideline a of test none has no why"),
+    ],
+)
+def test_a_reference_with_an_unknown_or_a_missing_condition_is_refused(
+    tmp_path: Path, fields: str, message: str
+) -> None:
     text = (
         'title = "T"\nhardware = "H"\ncaveats = "C"\nstudies = []\n[[guideline]]\nid = "a"\n'
-        'text = "t"\npublished = "p"\ntest = "none"\nwhy = "w"\nwhere = {depth = 1}\n'
+        f'text = "t"\npublished = "p"\n{fields}'
     )
     (tmp_path / "one.toml").write_text(text)
-    with pytest.raises(ConfigError, match="unknown field 'depth'"):
+    with pytest.raises(ConfigError, match=message):
         references(tmp_path)
 
 

@@ -212,3 +212,11 @@ def test_a_start_waits_for_the_end_of_a_process_that_hangs(
         with pytest.raises(HostError, match=rf"^sleep \(pid 11487\) .*\({where}\)$") as caught:
             hung.require_gone(host, paths)
         assert caught.value.code == "hung"
+
+
+def test_the_newest_hang_is_noted_in_a_folder_that_may_not_exist_yet(tmp_path: Path) -> None:
+    make_machine(tmp_path)
+    host, paths = FakeHost(tmp_path), Paths(tmp_path / "state", tmp_path / "new" / "run")
+    for pid in (11487, 11488):
+        hung.note(host, paths, Hung("sync hangs", stacks="", pid=pid, start=166432))
+    assert json.loads((paths.runtime / "hung.json").read_text())["pid"] == 11488

@@ -53,6 +53,36 @@ def test_the_second_device_is_looked_at_again_behind_the_first_wipe(
     assert (lab.root / "dev/nvme0n1").read_bytes() == precious
 
 
+@pytest.mark.parametrize("used", ["nvme0n1", "nvme0n2"])
+@pytest.mark.parametrize("step", ["clear", "check"])
+def test_a_held_device_that_came_into_use_is_refused_at_the_next_step(
+    lab: Lab, step: str, used: str
+) -> None:
+    """A holder such as device-mapper is in the kernel's files only."""
+    holder = lab.root / "sys/class/block" / used / "holders/dm-7"
+    with lab.taken() as claim:
+        if step == "check":
+            claim.clear()
+        holder.mkdir()
+        with pytest.raises(GuardRefused) as caught:
+            getattr(claim, step)()
+        holder.rmdir()
+    assert caught.value.code == "held"
+
+
+def test_no_device_is_opened_exclusively_when_one_was_swapped(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other drive may be in use: the open would keep its user away."""
+    claim, opened = lab.claim(), list[str]()
+    claim.require_allowed()
+    lab.replace_by_another_drive("nvme0n1")
+    spy(monkeypatch, lab.host, "open_exclusively", lambda: opened.append("opened"))
+    with pytest.raises(GuardRefused) as caught, claim.exclusively():
+        raise AssertionError("the devices are held")
+    assert (caught.value.code, opened) == ("identity-changed", [])
+
+
 def test_bytes_of_the_own_wipe_are_no_writes_by_others(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +124,17 @@ def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
         with pytest.raises(GuardRefused) as caught:
             claim.check([part])
     assert caught.value.code == "busy"
+
+
+def test_a_slice_that_was_exchanged_is_not_formatted(lab: Lab) -> None:
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * fakes.MIB // 512)})
+    part = lab.host.device("nvme0n3")
+    with lab.taken() as claim:
+        claim.clear()
+        lab.replace_by_another_drive("nvme0n3")
+        with pytest.raises(GuardRefused) as caught:
+            claim.check([part])
+    assert caught.value.code == "identity-changed"
 
 
 def test_a_refusal_behind_the_clearing_clears_nothing_more(lab: Lab) -> None:

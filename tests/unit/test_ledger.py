@@ -24,8 +24,8 @@ from harness.levels.level import LevelUsage
 from harness.metrics.catalogue import CATALOGUE
 from harness.rules import RULES
 from harness.rules import closures as rules
+from harness.rules.facts import PhaseFacts
 from harness.run import closures, ledger, phase_files, run_metrics
-from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import tenants_of
 from harness.store import checksums, packed, rundir
@@ -60,6 +60,7 @@ from tests.fixtures.ledgers import (
     mounts,
     recorded,
 )
+from tests.fixtures.run_facts import phase_facts
 
 ROOT = Path(__file__).parents[2]
 
@@ -215,9 +216,9 @@ def change(points: list[BarrierSnapshot], at: int, **changes: Any) -> list[Barri
     return points
 
 
-def broken(points: list[BarrierSnapshot], outputs: list[PhaseOutput]) -> list[tuple[str, str, str]]:
+def broken(points: list[BarrierSnapshot], outputs: list[PhaseFacts]) -> list[tuple[str, str, str]]:
     """The layers and phases that the rule names; each must make the run invalid."""
-    found = ledger.build("zlfs", points[0], points[0], list(zip(outputs, points[1:], strict=True)))
+    found = ledger.build("zlfs", [points[0], *points], outputs)
     named = []
     for one in rules.check_ledger(found):
         assert (one.code, one.severity) == ("closure-broken", Severity.ERROR)
@@ -413,12 +414,12 @@ def test_a_run_of_hours_takes_a_few_readings_of_its_log(tmp_path: Path) -> None:
 
 def phase_output(
     operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any
-) -> PhaseOutput:
+) -> PhaseFacts:
     spec = PhaseSpec("p", benchmark, PhaseRole.MEASURED, flags, operations, 416, False, 60)
     summary = BenchmarkSummary(benchmark, 1.0, 1, 1.0, operations, None)
     statistics = Statistics({"rocksdb.wal.bytes": wal, "rocksdb.write.wal": operations}, {})
     parsed = Parsed(summary, 1, {}, (), False, False, statistics)
-    return PhaseOutput(spec, parsed, Log(TableBytes(0, 0), dict.fromkeys(CAUSES, 0), ()))
+    return phase_facts(spec, parsed, Log(TableBytes(0, 0), dict.fromkeys(CAUSES, 0), ()))
 
 
 @pytest.mark.parametrize(
@@ -436,7 +437,7 @@ def phase_output(
         (phase_output(20_000, 1, benchmark="readwhilewriting"), ClosureState.UNKNOWN),
     ],
 )
-def test_user_to_wal(output: PhaseOutput, state: ClosureState) -> None:
+def test_user_to_wal(output: PhaseFacts, state: ClosureState) -> None:
     assert closures.user_to_wal(output).state is state
 
 
@@ -537,7 +538,7 @@ def small(after: Snapshot) -> Ledger:
     nothing = LevelUsage(None, None, None, "")
     before = BarrierSnapshot(snapshot(0, 0, read=dict.fromkeys(BOTH, 0)), nothing, None)
     last = BarrierSnapshot(replace(after, read=dict.fromkeys(BOTH, 0)), nothing, None)
-    return ledger.build("xfs", before, last, [])
+    return ledger.build("xfs", [before, last], [])
 
 
 def test_a_device_still_busy_and_a_witness_that_is_missing_are_warned_of() -> None:
@@ -612,7 +613,7 @@ def test_zone_commands_of_zlfs_equal_the_drivers(changes: dict[str, int], names:
         replace(point, counters=replace(point.counters, trace=trace))
         for point, trace in zip(points[1:], named, strict=True)
     ]
-    found = ledger.build("zlfs", points[1], points[1], [(outputs[1], points[2])])
+    found = ledger.build("zlfs", [points[1], points[1], points[2]], [outputs[1]])
     lines = [one.message for one in rules.check_ledger(found) if one.phase == "overwrite"]
     assert lines == names
 
@@ -630,7 +631,7 @@ def test_pad_of_a_level_that_does_not_count_it_is_the_tracers() -> None:
         database_bytes=60,
     )
     before, after = BarrierSnapshot(first, usage, (0,)), BarrierSnapshot(last, usage, (70, 30))
-    found = ledger.build("f2fs", before, before, [(PhaseOutput(phase, None, None), after)])
+    found = ledger.build("f2fs", [before, before, after], [phase_facts(phase, None, None)])
     one = entry(found, phase.name)
     assert (one.pad, one.media) == ({"unknown": 50}, {"nvme0n2": 250})
     assert one.media_source == "modelled: H + P, P by the tracer"
@@ -640,7 +641,7 @@ def test_pad_of_a_level_that_does_not_count_it_is_the_tracers() -> None:
     assert values["run.sa_host"].value == 225 / 200
     # With more live bytes than the zones hold, some of them are elsewhere.
     elsewhere = replace(after, counters=replace(last, database_bytes=90))
-    found = ledger.build("f2fs", before, before, [(PhaseOutput(phase, None, None), elsewhere)])
+    found = ledger.build("f2fs", [before, before, elsewhere], [phase_facts(phase, None, None)])
     assert entry(found, phase.name).space == {"pad": 15}
     assert run_metrics.of_ledger(found)["run.sa_host"].value is None
 
@@ -661,7 +662,7 @@ def test_media_bytes_are_measured_where_the_drive_was_ours_alone(
         BarrierSnapshot(replace(one, read=dict.fromkeys(BOTH, 0)), nothing, None)
         for one in (first, last)
     ]
-    found = entry(ledger.build("f2fs", *points, []), "cold")
+    found = entry(ledger.build("f2fs", points, []), "cold")
     assert found.media == media
     assert found.media_source == ("measured: OCP" if other == 7 else "")
 

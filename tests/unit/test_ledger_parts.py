@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.levels.level import LevelUsage
+from harness.rules.facts import PhaseFacts
 from harness.run import ledger
-from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import (
     ClosureState,
@@ -24,6 +24,7 @@ from harness.store.media import ModelledMedia
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.workloads.load_program import BareCounts, Parsed
 from tests.fixtures.barriers import OTHER, ZONED, counters
+from tests.fixtures.run_facts import phase_facts
 
 
 def usage(own: OwnCounts | None = None, gc: int | None = None) -> LevelUsage:
@@ -58,16 +59,16 @@ def barrier(
     return BarrierSnapshot(counters(**(values | changes)), usage, allocated)
 
 
-def phase(program: str = "db_bench", **counted: Any) -> PhaseOutput:
+def phase(program: str = "db_bench", **counted: Any) -> PhaseFacts:
     spec = PhaseSpec("p", "overwrite", PhaseRole.MEASURED, {}, 2, 416, False, 60, program=program)
-    return PhaseOutput(spec, Parsed(None, 0, **counted) if counted else None, None)
+    return phase_facts(spec, Parsed(None, 0, **counted) if counted else None, None)
 
 
 def entry(
-    first: BarrierSnapshot, last: BarrierSnapshot, output: PhaseOutput | None = None
+    first: BarrierSnapshot, last: BarrierSnapshot, output: PhaseFacts | None = None
 ) -> LedgerEntry:
     """Return the entry of the only phase."""
-    found = ledger.build("zlfs", first, first, [(output or phase(), last)])
+    found = ledger.build("zlfs", [first, first, last], [output or phase()])
     assert [one.name for one in found.entries] == ["cold", "p", "run"]
     return found.entries[1]
 
@@ -118,7 +119,7 @@ def test_a_bare_program_is_compared_with_kernel_and_driver() -> None:
     ]
     first = barrier(trace=traces[0], requests={ZONED: Requests(0, 0, 0, 0)})
     last = barrier(10, trace=traces[1], requests=requests)
-    found = ledger.build("raw-device", first, first, [(phase("fio", counts=counts), last)])
+    found = ledger.build("raw-device", [first, first, last], [phase("fio", counts=counts)])
     for one in found.entries[1:]:
         assert [name for name in names(one) if name[0].startswith(("fio", "kernel w"))] == [
             ("fio", "kernel"),
@@ -269,7 +270,7 @@ def test_bytes_since_the_level_came_up_and_of_all_devices() -> None:
         barrier(written, other, conventional=OTHER)
         for written, other in ((5, 1), (15, 2), (115, 4), (1115, 8))
     )
-    found = ledger.build("f2fs", up, cold, [(phase(), first), (phase(), last)])
+    found = ledger.build("f2fs", [up, cold, first, last], [phase(), phase()])
     assert [one.submitted for one in found.entries] == [
         {ZONED: 10, OTHER: 1},
         {ZONED: 100, OTHER: 2},
@@ -281,7 +282,7 @@ def test_bytes_since_the_level_came_up_and_of_all_devices() -> None:
         "cold data"
     ]
     assert [one.upper for one in found.entries[1].closures if one.lower == "kernel"] == ["RocksDB"]
-    assert [one.name for one in ledger.build("f2fs", up, cold, []).entries] == ["cold"]
+    assert [one.name for one in ledger.build("f2fs", [up, cold], []).entries] == ["cold"]
 
 
 def test_reads_of_barrier_tools_are_no_reads_of_a_phase() -> None:

@@ -548,6 +548,12 @@ def test_a_failed_core_curve_gives_no_verdict(
     assert label.endswith("core error 2.0 %, 1 core curves fail, k = 8")
 
 
+def test_a_validation_without_an_error_is_none(fast: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old files have no error."""
+    monkeypatch.setattr(modelled, "core_of", lambda _: ModelVerdict("", ()))
+    assert modelled.label([load(fast)]) == "modelled: zones-4m, core not validated, k = 8"
+
+
 def test_kinds_never_mix(fast: Path, tmp_path: Path) -> None:
     """A campaign on an emulated device is no slower run, and its own times stay without verdict."""
     other = _campaign(tmp_path / "other", _on_drive(dilation=16), kind=DeviceKind.EMULATED)

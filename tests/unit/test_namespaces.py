@@ -25,6 +25,7 @@ from harness.machine.journal import Journal, JournalEvent
 from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes, Device
 from harness.tools import nvme_cli, proc
+from harness.tools.nvme_cli import Format
 from tests.runner.fakes import write_tree
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
 
@@ -93,7 +94,7 @@ def test_output_of_nvme_cli_is_parsed() -> None:
     assert (controller.serial, controller.model) == ("SYNTHETIC-ZN540", "WZS4C8T1TDSP303")
     assert controller.total == 904 * ZONE + 4 * GIB
     assert (controller.manages_namespaces, controller.most_namespaces) == (True, 32)
-    assert nvme_cli.parse_list(load("list-ns-all.json")) == (1, 2)
+    assert nvme_cli.parse_numbers(load("list-ns-all.json"), "nsid_list", "nsid") == (1, 2)
     space = nvme_cli.parse_namespace(load("id-ns-2.json"))
     assert (space.size, space.block, space.allocated) == (904 * 2048 * MIB, 4096, 904 * ZONE)
     assert [one.data for one in space.formats] == [512, 4096]
@@ -101,7 +102,7 @@ def test_output_of_nvme_cli_is_parsed() -> None:
     assert zoned.most_active == 14
     assert zoned.zone_blocks == (2048 * MIB // 512, 2048 * MIB // 4096)
     assert nvme_cli.parse_namespace(load("id-ns-common.json")).block == 0
-    assert nvme_cli.parse_controllers(load("list-ctrl-2.json")) == (0, 1)
+    assert nvme_cli.parse_numbers(load("list-ctrl-2.json"), "ctrl_list", "ctrl_id") == (0, 1)
 
 
 @pytest.mark.parametrize("field", ["sn", "oacs", "tnvmcap", "cntlid", "nn"])
@@ -119,7 +120,8 @@ def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(proc, "run", lambda *_, done=done, **__: done)
         with pytest.raises(nvme_cli.Refused) as caught:
             nvme_cli.create(["nvme", "create-ns"])
-        reported.append((caught.value.status, caught.value.exit_code))
+        status = re.search(r"\((0x\w+)\)$", caught.value.message)
+        reported.append((int(status[1], 16) if status else 0, caught.value.exit_code))
         assert str(caught.value).startswith("nvme create-ns: ")
     assert reported == [(0x400B, 4), (0x2115, 4), (0x2116, 4), (0x2118, 4), (0x2128, 4), (0, 4)]
     assert "too old" in caught.value.hint
@@ -162,7 +164,8 @@ def test_sizes_are_capacities(make: Make) -> None:
         (Role.COLD, 804, 804 * ZONE),
     ]
     assert [one.size for one in planned.create[1:]] == [100 * 2048 * MIB, 804 * 2048 * MIB]
-    assert "not divided" in planned.notes[-1]
+    (note,) = planned.notes
+    assert "not divided" in note
 
 
 def test_a_capacity_between_two_zones_takes_the_next_one(make: Make) -> None:
@@ -208,6 +211,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"experiment": Bytes(905 * ZONE)}, "does-not-fit"),
         ({}, {"experiment": REST, "cold": Bytes(ZONE)}, "does-not-fit"),
         ({}, {"conventional": Bytes(2000 * GIB)}, "does-not-fit"),
+        ({}, {"conventional": Bytes(904 * ZONE + 4 * GIB), "experiment": REST}, "does-not-fit"),
         ({"active_total": 2}, {}, "does-not-fit"),
         ({"active_total": 14}, {"cold_active": 0}, "does-not-fit"),
         ({"active_total": 14}, {"cold_active": -3}, "does-not-fit"),
@@ -216,6 +220,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"zone_capacity": Bytes(MIB)}, "zone-capacity"),
         ({"spaces": {}}, {}, "zone-capacity"),
         ({"spaces": {}}, {"zone_capacity": Bytes(4096 * MIB)}, "zone-capacity"),
+        ({"spaces": {}}, {"zone_capacity": Bytes(0)}, "zone-capacity"),
         ({"spaces": {}, "common": False}, {"zone_capacity": Bytes(ZONE)}, "no-such-format"),
     ],
 )
@@ -226,6 +231,54 @@ def test_impossible_layouts_are_refused(
         layout.plan(read(make(**drive)), replace(WANTED, **wanted))
     assert caught.value.code == code
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("zone_sizes", "hint"),
+    [({0: Bytes(2048 * MIB)}, "blocks of 512 B"), ({}, "blocks of no size of B")],
+)
+def test_blocks_without_zones_are_refused(
+    make: Make, zone_sizes: dict[int, Bytes], hint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(replace(read(make()), zone_sizes=zone_sizes), WANTED)
+    assert caught.value.code == "no-zoned-format"
+    assert caught.value.hint.endswith(hint)
+
+
+def test_formats_with_metadata_are_left_out(make: Make) -> None:
+    drive = read(make())
+    formats = (Format(0, 4096, 8), Format(1, 4096, 0), Format(2, 512, 8))
+    drive = replace(drive, formats=formats, zone_sizes=dict.fromkeys(range(3), 2048 * MIB))
+    assert {one.format for one in layout.plan(drive, WANTED).create} == {1}
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(drive, replace(WANTED, block=512))
+    assert (caught.value.code, caught.value.hint) == ("no-such-format", "it has 4096")
+
+
+def test_zones_of_another_size_do_not_show_the_capacity(make: Make) -> None:
+    drive = read(make())
+    conventional, zoned = drive.namespaces
+    other = replace(zoned, zone_size=Bytes(1024 * MIB), zone_capacity=Bytes(1024 * MIB))
+    drive = replace(drive, namespaces=(conventional, other))
+    with pytest.raises(ConfigError) as caught:
+        layout.plan(drive, WANTED)
+    assert caught.value.code == "zone-capacity"
+    named = layout.plan(drive, replace(WANTED, zone_capacity=Bytes(ZONE)))
+    assert [one.zones for one in named.create] == [None, 100, 804]
+
+
+def test_nothing_left_for_cold_data_is_a_note(make: Make) -> None:
+    planned = layout.plan(read(make(active_total=28)), replace(WANTED, experiment=REST))
+    assert [(one.role, one.active) for one in planned.create] == [
+        (Role.CONVENTIONAL, None),
+        (Role.EXPERIMENT, 28),
+    ]
+    assert planned.notes[0] == "nothing is left for a cold namespace"
+
+
+def test_as_many_namespaces_as_the_drive_can_have(make: Make) -> None:
+    assert len(layout.plan(read(make(most=3)), WANTED).create) == 3
 
 
 def test_another_disk_beside_a_drive_is_refused(
@@ -243,6 +296,8 @@ def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
     planned = layout.plan(read(host), replace(WANTED, zone_capacity=Bytes(ZONE)))
     assert planned.delete == ()
     assert [one.zones for one in planned.create] == [None, 100, 804]
+    full = replace(WANTED, zone_capacity=Bytes(2048 * MIB))  # a zone can hold its size
+    assert layout.plan(read(host), full).create[1].capacity == 53 * 2048 * MIB
 
 
 def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
@@ -254,6 +309,23 @@ def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
 def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:
     planned = layout.plan(read(make(reports_allocated=False)), WANTED)
     assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+@pytest.mark.parametrize("reports_allocated", [True, False])
+def test_a_drive_that_does_not_report_its_size(make: Make, *, reports_allocated: bool) -> None:
+    """The present namespaces show it: 904 zones of 1077 MiB and 4 GiB."""
+    planned = layout.plan(read(make(total=0, reports_allocated=reports_allocated)), WANTED)
+    assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+def test_a_wanted_namespace_that_is_not_attached_is_created_again(make: Make) -> None:
+    host = make()
+    wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
+    assert not layout.plan(read(host), wanted).create
+    host.drive.spaces[1].attached = False
+    host.drive.publish()
+    planned = layout.plan(read(host), wanted)
+    assert (planned.delete, len(planned.create)) == ((1, 2), 2)
 
 
 def test_a_drive_without_management_that_is_as_wanted(make: Make) -> None:

@@ -145,7 +145,7 @@ def test_zones(tmp_path: Path) -> None:
     assert [zone.condition.name for zone in zones] == ["FULL", "IMPLICIT_OPEN", "CLOSED", "EMPTY"]
     assert [zone.start for zone in zones] == [number * CAPACITY for number in range(ZONES)]
     assert len(host.zones(device.path, 1)) == 1
-    row = dict(zip(zone_states.COLUMNS, host.zone_states(device).read(), strict=True))
+    row = dict(zip(zone_states.COLUMNS, host.zone_series("zones", device).read(), strict=True))
     assert (row["full"], row["empty"], row["active"], row["open"]) == (1, 1, 2, 1)
 
 
@@ -155,7 +155,9 @@ def test_contents_of_another_shape(tmp_path: Path) -> None:
     wrong = replace(device, zones=ZONES + 1)
     with pytest.raises(ToolFailed, match="not the drive of the plan"):
         NativeHost([wrong]).zones(wrong.path)
-    assert NativeHost([wrong]).zone_states(wrong).read() == [None] * len(zone_states.COLUMNS)
+    assert NativeHost([wrong]).zone_series("zones", wrong).read() == [None] * len(
+        zone_states.COLUMNS
+    )
 
 
 def test_a_file_of_others_is_refused_and_stays(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_the_timeline_has_what_each_zone_held(tmp_path: Path) -> None:
         "5000000000 0 first-write 1000 0",
     )
     fill(device, (1, 5), (0, 0), (0, 0), (0, 0))
-    trace = tracer.of("small").snapshot()
+    trace = tracer.of("small")()
     assert trace.problems == ()
     assert trace.pad == {"unknown": CAPACITY - 12288}
     assert trace.finishes == 1

@@ -47,3 +47,11 @@ def test_a_damaged_file_is_reported_by_name(tmp_path: Path) -> None:
     assert lines is not None
     with lines, pytest.raises(ConfigError, match=r"cut\.xz cannot be read"):
         lines.read()
+
+
+def test_only_files_with_the_suffix_are_compressed() -> None:
+    content = b"x" * 9999
+    small = packed.pack(".xz", content)
+    assert lzma.decompress(small) == content
+    assert packed.unpack(".xz", small) == content
+    assert packed.pack(".csv", content) == packed.unpack(".csv", content) == content

@@ -742,13 +742,15 @@ def test_a_warm_drive_is_waited_for(host: Host) -> None:
     messages: list[str] = []
     pauses: list[float] = []
     host.kelvins = [342, 341, 338]
-    assert health.wait_cool(host, "nvme0n2", messages.append, pause=pauses.append) == 338
+    host.pause = pauses.append  # type: ignore[method-assign, assignment]
+    assert health.wait_cool(host, "nvme0n2", messages.append) == 338
     assert len(pauses) == 2
     assert messages == ["nvme0n2 is at 69 degrees C: waiting until it is cooler"]
 
 
-def test_a_drive_that_stays_hot_is_given_up(host: Host) -> None:
+def test_a_drive_that_stays_hot_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.log = HEALTHY | {"temperature_kelvin": 342}
+    monkeypatch.setattr(health, "_COOL_SECONDS", 5.0)
     with pytest.raises(HostError) as caught:
-        health.wait_cool(host, "nvme0n2", lambda _: None, pause=lambda _: None, patience=5.0)
+        health.wait_cool(host, "nvme0n2", lambda _: None)
     assert caught.value.code == "drive-hot"

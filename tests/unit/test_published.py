@@ -8,6 +8,9 @@ import pytest
 from analysis.judge import published
 from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.compare import compare
+from analysis.judge.rows import Row
+from analysis.judge.select import metric_info
+from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.report import write_report
@@ -51,11 +54,11 @@ def point(tmp_path: Path, text: str, head: str = HEAD) -> Path:
     return folder
 
 
-def constant(folder: Path, level: float) -> Path:
-    """Write a campaign in which xfs always writes 1 GB, and f2fs always ``level`` bytes."""
+def constant(folder: Path, level: float, base: float = 1e9) -> Path:
+    """Write a campaign in which xfs always writes ``base`` bytes, and f2fs ``level`` bytes."""
 
     def change(result: Result) -> Result:
-        written = Metric(level if result.level == "f2fs" else 1e9, "B")
+        written = Metric(level if result.level == "f2fs" else base, "B")
         metrics = dict(result.metrics) | {"overwrite.device_written": written}
         return dataclasses.replace(result, metrics=metrics)
 
@@ -64,6 +67,7 @@ def constant(folder: Path, level: float) -> Path:
     )
 
 
+METRIC = "overwrite.throughput"
 RATIO = (
     'metric = "overwrite.throughput"\nlevel = "f2fs"\nbaseline = "conventional-xfs"\nratio = 1.42\n'
 )
@@ -113,6 +117,17 @@ def test_both_edges_of_a_band_count(
     assert held.why.startswith(why), held.why
 
 
+@pytest.mark.parametrize("level", [2e9, 0.5e9])
+def test_the_edges_belong_to_the_band(tmp_path: Path, level: float) -> None:
+    text = RATIO.replace("throughput", "device_written").replace("ratio = 1.42", "ratio = 1.0")
+    references = point(tmp_path, text, HEAD.replace("within = 1.5", "within = 2.0"))
+    (held,), _ = published.judge(load(constant(tmp_path, level)), references)
+    assert (held.agreement, held.why) == (
+        Agreement.AGREES,
+        "inside: published 1, band 0.50 .. 2.00",
+    )
+
+
 def test_a_ratio_without_a_band_has_a_direction_only(tmp_path: Path) -> None:
     head = HEAD.replace("within = 1.5\n", "")
     (held,), _ = published.judge(load(campaign(tmp_path / "c", 3.0)), point(tmp_path, RATIO, head))
@@ -120,16 +135,20 @@ def test_a_ratio_without_a_band_has_a_direction_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "outcome", "why"),
+    ("base", "level", "outcome", "why"),
     [
-        (1e9, Agreement.AGREES, "it is equal"),
-        (1.2e9, Agreement.NOT_SHOWN, "it is more"),  # not the opposite of equal
-        (0.8e9, Agreement.NOT_SHOWN, "it is less"),
-        (0.0, Agreement.NOT_SHOWN, "it is less"),  # a difference without a ratio
+        (1e9, 1e9, Agreement.AGREES, "it is equal"),
+        (1e9, 1.2e9, Agreement.NOT_SHOWN, "it is more"),  # not the opposite of equal
+        (1e9, 0.8e9, Agreement.NOT_SHOWN, "it is less"),
+        (1e9, 0.0, Agreement.NOT_SHOWN, "it is less"),  # a difference without a ratio
+        (0.0, 0.5, Agreement.NOT_SHOWN, "it is more"),
+        (0.0, 0.0, Agreement.AGREES, "it is equal"),
     ],
 )
-def test_equal_can_be_published(tmp_path: Path, level: float, outcome: Agreement, why: str) -> None:
-    folder = constant(tmp_path, level)
+def test_equal_can_be_published(
+    tmp_path: Path, base: float, level: float, outcome: Agreement, why: str
+) -> None:
+    folder = constant(tmp_path, level, base)
     text = RATIO.replace("throughput", "device_written")
     equal = text.replace("ratio = 1.42", 'direction = "equal"')
     (held,), _ = published.judge(load(folder), point(tmp_path, equal))
@@ -159,6 +178,22 @@ def test_a_direction_is_of_the_numbers_whatever_is_better(
     text = text.replace("ratio = 1.42", f'direction = "{direction}"')
     (held,), _ = published.judge(load(folder), point(tmp_path, text))
     assert held.agreement is outcome, held.why
+
+
+def test_a_descriptive_metric_shows_a_direction(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.4, metric="overwrite.operations", unit="1")
+    text = RATIO.replace("throughput", "operations").replace("ratio = 1.42", 'direction = "more"')
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
+    assert (held.agreement, held.why) == (Agreement.AGREES, "it is more")
+
+
+def test_equal_means_that_vary_show_no_direction() -> None:
+    """Only exact values are shown to be equal."""
+    found = Estimate(True, 1.0, 0.9, 1.1, 1.0, 3, 3, Method.WELCH, 2.0, 2.0, 0.04, 4.0)
+    row = Row("m", metric_info("m"), "", "xfs", "f2fs", found, Verdict.NO_DIFFERENCE, ())
+    assert published.shown_direction(row) is None
+    exact = dataclasses.replace(row, estimate=dataclasses.replace(found, method=Method.EXACT))
+    assert published.shown_direction(exact) is Relation.EQUAL
 
 
 @pytest.mark.parametrize("metric", ["device_written", "operations"])  # judged, descriptive
@@ -201,6 +236,28 @@ def test_on_an_emulated_device_neither_times_nor_f2fs_bytes_are_judged(tmp_path:
     device = campaign(tmp_path / "d", 1.4, metric="overwrite.device_written", unit="B")
     (held,), _ = published.judge(load(device), point(tmp_path, text))
     assert held.agreement is Agreement.AGREES
+
+
+def test_another_workload_and_each_stratum_are_named(tmp_path: Path) -> None:
+    """A stratum without the metric has no line."""
+
+    def change(result: Result) -> Result:
+        left = {name: one for name, one in result.metrics.items() if name != METRIC}
+        return dataclasses.replace(result, metrics=left) if result.factors["x"] == 2 else result
+
+    folder = write_campaign(
+        tmp_path / "c",
+        levels=LEVELS,
+        kind=DeviceKind.HARDWARE,
+        factors=({"x": 1}, {"x": 2}, {"x": 3}),
+        change=change,
+        series=False,
+    )
+    head = HEAD.replace("integration-levels", "another")
+    held, others = published.judge(load(folder), point(tmp_path, RATIO + 'note = "N"\n', head))
+    sides = ["f2fs / conventional-xfs (x 1)", "f2fs / conventional-xfs (x 3)"]
+    assert ([one.sides for one in held], others) == (sides, 0)
+    assert all(one.why.endswith("; N; another workload than published") for one in held)
 
 
 def test_points_about_other_levels_are_counted_only(tmp_path: Path) -> None:

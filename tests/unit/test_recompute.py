@@ -101,8 +101,8 @@ def test_rocksdbs_numbers_come_from_the_packed_log(campaign: Path) -> None:
     replace_output(raw)
     text = (CAPTURED / "tree-overwrite.LOG").read_bytes()
     (raw / "overwrite.LOG.xz").write_bytes(lzma.compress(text))
-    before, after = (stored.read_barrier(raw, name)[0] for name in ("fillrandom", "overwrite"))
-    facts = stored.read_phase(raw, overwrite_phase(), before, after, None)
+    before, after = (stored.read_barrier(raw, name, 0) for name in ("fillrandom", "overwrite"))
+    facts = stored.read_phase(raw, overwrite_phase(), before, after)
     assert facts.parse_error == ""
     found = phase_metrics.program_metrics(facts.spec, facts.parsed, facts.lsm, Below())
     assert found == expected

@@ -416,7 +416,7 @@ def test_a_guest_that_wrote_no_run_fails_with_its_last_lines(tmp_path: Path) -> 
     folder = write_campaign(tmp_path / "c", hosts=(HOST,), levels=("zlfs",), repetitions=1)
     plan = load_plan(folder / "plan.json")
     spec = plan.hosts[0].runs[0]
-    found = planned.PlannedRun(folder, plan, HOST, spec, RIG, None)
+    found = planned.PlannedRun(folder / "plan.json", plan, HOST, spec, RIG, None)
     write(tmp_path, {qemu.REPLAY_RESULTS: bytes(1 << 20), qemu.CONSOLE: b"no root\npower down\n"})
     with pytest.raises(ToolFailed, match=r"wrote no run.*no root \| power down"):
         machine._unpack(tmp_path, found)

@@ -11,25 +11,27 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.levels.level import DirectIo
+from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
 from harness.rules import RULES, bandwidth, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
-from harness.store.ledger import Closure, ClosureState, Ledger, LedgerEntry
+from harness.store.ledger import RUN, Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
+from harness.store.spec import NATIVE, DeviceKind, MediaModel, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
 from harness.tools import fio as fio_tool
 from harness.tools.db_bench import BenchmarkSummary
+from harness.tools.direct_io import DirectIo
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS
 from harness.workloads.fio import FioProgram
 from harness.workloads.load_program import Parsed
+from harness.workloads.rocksdb import Below
 from tests.fixtures.run_facts import MIB, disk, parsed, plain, usage
 from tests.runner.fakes import phase
 
@@ -102,6 +104,9 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"exit_code": 1}, "exit-status", Severity.ERROR),
     ({"exit_code": None, "signal": 11}, "exit-status", Severity.ERROR),
     ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
+    # A program that handles SIGTERM exits with 0.
+    ({"timed_out": True}, "phase-timeout", Severity.ERROR),
+    ({"stalled": True}, "phase-stalled", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
     ({"parsed": parsed(summary=None, summaries=1)}, "summary-count", Severity.ERROR),
@@ -500,6 +505,12 @@ NO_ISSUE: dict[str, Callable[[RunFacts], RunFacts]] = {
     "devices busy at the end of the run": lambda run: replace(
         run, ledger=closing(name="run", settled=False)
     ),
+    "a drive in files, of which the kernel logs nothing": lambda run: replace(
+        drive(run, f"{NATIVE} zones-4m", DeviceKind.MODELLED), kernel_log=None
+    ),
+    "a utilisation at the edge of its tolerance": lambda run: replace(
+        run, utilisation=replace(run.utilisation, target=0.5, tolerance=0.25, u_ns=0.75)
+    ),
     "a second of clock jump": lambda run: replace(run, clock_jump=1.0),
     "tenants a second apart": lambda run: replace(run, tenants=TenantFacts(spread=1.0)),
 }
@@ -510,9 +521,45 @@ def test_a_rule_that_does_not_apply_is_silent(observed: RunFacts, case: str) -> 
     assert judge(NO_ISSUE[case](observed)) == ()
 
 
+def test_the_device_that_takes_no_discard_is_named(good: RunFacts) -> None:
+    run = replace(good, level_facts={"discarded": False})
+    other = replace(run.spec.device, path="/dev/nvme9n9")
+    for device, conventional in ((run.spec.device, None), (other, other)):
+        spec = replace(run.spec, conventional=conventional)
+        (found,) = judge(replace(run, spec=spec))
+        assert found.message.startswith(f"{device.path} takes no discard")
+
+
 def test_phases_of_fio_that_are_whole_have_no_issue(good: RunFacts) -> None:
     assert list(judge(fio(good, zones=ZoneCounts(9, 1, 0, 0)))) == []  # writes leave zones active
     assert list(judge(fio(good, benchmark="reset", zones=ZoneCounts(9, 0, 0, 0)))) == []
+    assert list(judge(fio(good, benchmark="reset", zones=None))) == []  # nothing is known
+
+
+@pytest.mark.parametrize(
+    ("numjobs", "runtime", "ended_early"),
+    [(1, 0.138, False), (1, 0.139, True), (2, 0.069, False), (2, 0.07, True), (1, 0, True)],
+)
+def test_a_job_of_fio_may_end_by_time(
+    good: RunFacts, numjobs: int, runtime: float, *, ended_early: bool
+) -> None:
+    """The clones of the captured job took 0.138 s together."""
+    run = fio(good, wanted=4001)
+    spec = run.phases[0].spec
+    flags = {**spec.flags, "numjobs": numjobs, "runtime": runtime}
+    found = [one.code for one in judge(with_phase(run, spec=replace(spec, flags=flags)))]
+    assert found == (["fio-ended-early"] if ended_early else [])
+
+
+def test_short_and_dropped_commands_are_added(good: RunFacts) -> None:
+    (short,), (both,) = judge(fio(good, short=1)), judge(fio(good, short=1, dropped=1))
+    assert short.actual
+    assert both.actual == 2 * short.actual
+
+
+def test_an_output_of_fio_that_is_damaged_is_one_issue(good: RunFacts) -> None:
+    run = with_phase(fio(good), parsed=None, parse_error="damaged")
+    assert [one.code for one in judge(run)] == ["output-malformed"]
 
 
 def test_each_issue_of_the_registry_has_a_case() -> None:
@@ -556,6 +603,52 @@ def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expec
     assert bandwidth.share(spec, observed.phases[0]) == pytest.approx(expected)
     assert bandwidth.share(emulated(observed).spec, observed.phases[0]) is None
     assert judge(emulated(observed)) == ()
+
+
+def test_what_a_phase_did_is_the_difference_of_the_levels_counters() -> None:
+    """Garbage collection reads on behalf of the level, not of the database."""
+    before = LevelUsage(None, 3, 100, "a counter", gc_seconds=0.5)
+    after = LevelUsage(None, 7, 400, "a counter", gc_seconds=2.0)
+    zoned, conventional = DiskCounters(1, 1000, 1, 60, 0), DiskCounters(1, 50, 1, 7, 0)
+    facts = replace(plain(), before=before, after=after, zoned=zoned, conventional=conventional)
+    assert (facts.gc_events, facts.gc_bytes, facts.gc_seconds) == (4, 300, 1.5)
+    assert facts.below == Below(67, 750)
+    assert replace(facts, conventional=None).below == Below(60, 700)
+    assert replace(facts, after=usage(None)).below == Below(67, 1050)
+    assert replace(facts, zoned=None, conventional=None).below == Below()
+
+
+@pytest.mark.parametrize(
+    ("name", "phase_name", "where"),
+    [("overwrite", "overwrite", "overwrite"), (RUN, None, "the run")],
+)
+def test_a_broken_closure_names_the_phase_and_its_bounds(
+    good: RunFacts, name: str, phase_name: str | None, where: str
+) -> None:
+    (found,) = judge(replace(good, ledger=closing(name=name, closures=(BROKEN,))))
+    assert (found.phase, found.expected, found.actual) == (phase_name, BROKEN.above, BROKEN.below)
+    assert found.message.endswith(f" do not agree in {where}")
+    wide = replace(BROKEN, low=1, high=2)
+    (bounded,) = judge(replace(good, ledger=closing(name=name, closures=(wide,))))
+    assert bounded.message.endswith(f"{where}: expected 1 to 2 B")
+
+
+def test_bandwidth_is_that_of_the_conventional_device_if_no_zones_are_used(
+    observed: RunFacts,
+) -> None:
+    device = observed.spec.device
+    other = replace(device, identity=replace(device.identity, serial="another"))
+    phase_ = replace(observed.phases[0], zoned=None)
+    spec = replace(observed.spec, conventional=other)
+    assert bandwidth.share(spec, phase_) == pytest.approx(1 / 1155 / 0.25)
+    assert bandwidth.share(replace(spec, conventional=None), phase_) is None
+
+
+def test_a_drive_that_only_has_the_name_of_a_known_one_has_no_bandwidth(
+    observed: RunFacts,
+) -> None:
+    named = drive(observed, observed.spec.device.model, DeviceKind.EMULATED)
+    assert bandwidth.share(named.spec, named.phases[0]) is None
 
 
 @pytest.mark.parametrize(("written_bytes", "expected"), [(50 * MIB, 2.02), (0, None)])

@@ -187,6 +187,6 @@ def test_a_page_of_many_runs_states_which_runs_it_does_not_draw(
 def test_rows_of_a_series_are_read(tmp_path: Path, text: str, rows: list[list[float]]) -> None:
     path = tmp_path / "one.csv"
     path.write_bytes(text.encode())
-    header, found = read_columns(path)
-    assert found == rows
+    header, columns = read_columns(path)
+    assert [list(row) for row in zip(*columns, strict=True)] == rows
     assert header == text.split("\n", 1)[0].rstrip("\r").split(",") if text else header == []

@@ -19,7 +19,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
 from harness.cli.main import main
-from harness.plan.hosts import differences
+from harness.plan.host_changes import differences
 from harness.plan.reference import RIG
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic

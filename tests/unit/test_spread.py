@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -399,7 +400,9 @@ def test_invalid_runs_are_left_out_of_a_drift(tmp_path: Path) -> None:
 
 def test_a_start_is_relative_to_its_campaign() -> None:
     places = [("a", 10.0), ("a", 20.0), ("a", 30.0), ("b", 100.0), ("b", 104.0), ("c", 5.0)]
-    runs: list[Any] = [drift._Started(Any, name, "", "", at) for name, at in places]  # type: ignore[arg-type]
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    starts = [(name, (began + timedelta(seconds=at)).isoformat()) for name, at in places]
+    runs = [Mock(campaign=name, result=Mock(started=started)) for name, started in starts]
     assert list(drift._relative_starts(runs)) == [0.0, 0.5, 1.0, 0.0, 1.0, 0.0]
 
 

@@ -170,6 +170,14 @@ def test_a_growing_backlog_is_not_steady_and_a_swinging_backlog_is() -> None:
     assert judge(load_of([RATE] * SECONDS, pending=swings)).label is SteadyLabel.STEADY
 
 
+def test_a_backlog_far_below_the_user_bytes_does_not_count() -> None:
+    """It grows from nothing to 100 B, and 10 MB/s are written."""
+    grows = curve([float(t) for t in range(SECONDS + 1)])
+    found = judge(load_of([RATE] * SECONDS, pending=grows))
+    assert found.label is SteadyLabel.STEADY
+    assert found.why.endswith("pending compaction of user bytes +0% (up to 0%)")
+
+
 def test_pending_bytes_that_no_log_has_are_not_judged() -> None:
     known, unknown = load_of([RATE] * SECONDS), replace(load_of([RATE] * SECONDS), pending=None)
     for runs in ((unknown,), (known, unknown), (unknown, known)):
@@ -185,6 +193,11 @@ def test_a_phase_of_four_blocks_is_too_short() -> None:
         4,
         "4 of 5 rounds of 2 s",
     )
+
+
+def test_a_phase_of_five_blocks_is_judged() -> None:
+    found = judge(load_of([RATE] * 14))
+    assert (found.label, found.rounds) == (SteadyLabel.STEADY, 5)
 
 
 def test_less_than_the_capacity_after_the_fill_is_too_short() -> None:
@@ -209,6 +222,18 @@ def test_reads_have_blocks_of_time() -> None:
     assert "capacity" not in found.why
     falls = load_of([RATE * (2 - t / SECONDS) for t in range(SECONDS)])
     assert judge(replace(falls, payload=0)).label is SteadyLabel.NOT_STEADY
+
+
+def test_a_phase_whose_bytes_stay_in_memory_has_blocks_of_time() -> None:
+    rounds = steady.rounds_of(load_of([RATE] * SECONDS, wa=0.0))
+    assert rounds.window == pytest.approx((100 / 22, 2100 / 22))
+    assert rounds.throughputs == pytest.approx([RATE] * 20)
+
+
+def test_device_writes_at_one_moment_make_no_rounds() -> None:
+    burst = TimeSeries((0.0, 50.0, 50.0, 100.0), (0.0, 0.0, 1e9, 1e9))
+    rounds = steady.rounds_of(replace(load_of([RATE] * SECONDS), written=burst))
+    assert (rounds.window, rounds.throughputs) == (None, ())
 
 
 # Stationary series with a coefficient of variation of 1, and lines that double over the phase.
@@ -267,6 +292,11 @@ def test_the_inverse_of_a_curve_that_rises(values: list[float]) -> None:
     assert rising.at(found) == pytest.approx(middle, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize(("t", "value"), [(-5, 1), (0, 1), (5, 2), (10, 3), (20, 3)])
+def test_a_curve_is_linear_between_points_and_constant_outside(t: float, value: float) -> None:
+    assert TimeSeries((0.0, 10.0), (1.0, 3.0)).at(t) == value
+
+
 def test_the_mean_of_a_value_that_holds() -> None:
     held = TimeSeries((0.0, 10.0, 20.0), (1.0, 3.0, 5.0))
     assert held.mean(0, 20) == 2
@@ -297,6 +327,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     assert comparison.steady
     assert {one.steady.why for one in comparison.steady} == {"no series was recorded"}
     assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
+    assert not any(one.recorded for one in comparison.steady)
     lines = [line for line in footer(comparison) if line.startswith("steady state: ")]
     assert lines == ["steady state: not known in 6 phases without a series"]
     assert "not steady" not in answers(comparison)[-1].text
@@ -314,6 +345,26 @@ def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
     assert modelled.steady == replace(found.steady, begin=begin, end=end)
     ((rates,), (faster,)) = found.throughputs, modelled.throughputs
     assert faster == tuple(8 * rate for rate in rates)
+    assert modelled.recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "why"),
+    [
+        ("overwrite", "t,operations\n1.0,1000\n2.0,1000\n", "0 of 5 rounds of 2 s"),
+        ("overwrite", "t,operations\n", "no series was recorded"),
+        ("diskstats", "t,nvme0n2.write_bytes\n", "no series was recorded"),
+    ],
+)
+def test_a_phase_without_rounds_has_no_window_on_a_modelled_drive_either(
+    tmp_path: Path, name: str, rows: str, why: str
+) -> None:
+    run = load(write_campaign(tmp_path / "c")).runs[0]
+    device = replace(run.result.device, kind=DeviceKind.MODELLED, model="zoneblk m-00000000 x8")
+    (run.path / f"series/{name}.csv").write_text(rows)
+    slow = replace(run, result=replace(run.result, device=device))
+    found = {one.phase: one.steady for one in steady.label_phases([slow], by_cell)}["overwrite"]
+    assert (found.begin, found.end, found.why) == (None, None, why)
 
 
 def test_real_series_of_the_example() -> None:

@@ -21,7 +21,7 @@ from harness.machine.lock import exclusive, holder, is_held
 from harness.machine.paths import Paths
 from harness.run.progress import ProgressPublisher, announcement, human_seconds, load, write
 from harness.store import checksums, packed, rundir
-from harness.store.files import dumps, read_json, write_atomic
+from harness.store.files import descriptor, dumps, read_json, write_atomic
 from harness.store.rundir import RunWriter, attempts, split_attempt
 from tests.fixtures.campaigns import write_campaign
 
@@ -176,7 +176,7 @@ def test_large_raw_files_are_packed_under_the_checksums(tmp_path: Path) -> None:
     writer.write("series/long.csv", "t,n\n" + "1.0,2\n" * 1000)
     final = writer.commit()
     assert packed.text(final / "raw/printed") == "hello\n" * 1000
-    assert read_columns(final / "series/long.csv") == (["t", "n"], [[1.0, 2.0]] * 1000)
+    assert read_columns(final / "series/long.csv") == (["t", "n"], [[1.0] * 1000, [2.0] * 1000])
     sums = (final / "SHA256SUMS").read_text().splitlines()
     assert [line.split()[1] for line in sums] == ["raw/printed.xz", "series/long.csv.xz"]
     assert checksums.problems(final) == []
@@ -298,7 +298,7 @@ def test_a_damaged_record_is_corrupt_and_one_of_another_version_is_not(tmp_path:
         rundir.load_result(run)
     assert caught.value.code == rundir.CORRUPT
     (run / "result.json").unlink()
-    with pytest.raises(RunFailed):
+    with pytest.raises(RunFailed, match="does not exist"):
         rundir.load_result(run)
     os.mkfifo(run / "result.json")  # opening it would block
     with pytest.raises(RunFailed, match="is not a regular file"):
@@ -343,6 +343,13 @@ def test_a_disk_without_room_for_a_name_is_a_full_disk(
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space"):
         write_atomic(tmp_path / "file", "new")
+
+
+def test_a_descriptor_is_closed_and_only_the_owner_writes_its_file(tmp_path: Path) -> None:
+    with descriptor(tmp_path / "file", os.O_RDWR | os.O_CREAT) as fd:
+        assert stat.S_IMODE(os.fstat(fd).st_mode) in (0o644, 0o640, 0o600)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_a_record_never_holds_a_number_that_is_no_json(tmp_path: Path) -> None:

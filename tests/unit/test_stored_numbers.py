@@ -30,8 +30,7 @@ def contradictions(
     tenant = SimpleNamespace(level="toy", name="")
     given: list[Any] = [
         raw,
-        SimpleNamespace(snapshots=[SimpleNamespace(usage=usage)]),
-        tenant,
+        SimpleNamespace(spec=tenant, snapshots=[SimpleNamespace(usage=usage)]),
         SimpleNamespace(status=status, device=None),
     ]
     return list(stored_numbers.own_counts(*given))

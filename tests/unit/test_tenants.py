@@ -355,7 +355,7 @@ def test_tenants_in_one_file_system_are_not_separated(tmp_path: Path) -> None:
     assert [(one.written, one.finishes, one.resets) for one in usage.uses(run)] == [(None,) * 3] * 2
     together = read(run)
     assert together is not None
-    assert all(not one.times for one in aligned.events(run, together))
+    assert not any(aligned.events(run, together).values())
 
 
 def test_an_untraced_run_has_no_counts(tmp_path: Path) -> None:
@@ -368,13 +368,13 @@ def test_an_untraced_run_has_no_counts(tmp_path: Path) -> None:
 def test_the_last_part_of_an_interval_is_no_sample(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("t,operations\n1.0,100\n2.0,100\n3.0,90\n3.2,20\n")
-    found = aligned.read_series(path, "a")
+    found = aligned.read_series(path)
     assert found is not None
     assert list(found.throughput) == [100, 100, 90]
     assert found.latency[2] == pytest.approx(1e6 / 90)
     assert found.source == "time per operation"
     path.write_text("t,operations\n1.0,100\n")
-    assert aligned.read_series(path, "a") is None
+    assert aligned.read_series(path) is None
 
 
 def test_a_rate_is_over_the_time_since_the_line_before(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_a_rate_is_over_the_time_since_the_line_before(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     seconds = [*range(1, 11), *range(16, 25)]
     path.write_text("t,operations\n" + "".join(f"{t}.0,1000\n" for t in seconds))
-    found = aligned.read_series(path, "a")
+    found = aligned.read_series(path)
     assert found is not None
     rates = dict(zip(found.t, found.throughput, strict=True))
     assert rates.pop(16.0) == pytest.approx(1000 / 6)
@@ -396,7 +396,7 @@ def test_intervals_without_operations_are_kept(tmp_path: Path) -> None:
     header = "t,operations,reads,latency_mean_us,latency_max_us"
     lines = [f"{t}.0,0,0,," if 10 < t <= 20 else f"{t}.0,100,9,50.0,{t}.5" for t in range(1, 31)]
     path.write_text("\n".join([header, *lines]) + "\n")
-    found = aligned.read_series(path, "a")
+    found = aligned.read_series(path)
     assert found is not None
     assert len(found.t) == 30
     assert set(found.throughput[10:20]) == {0.0}
@@ -407,7 +407,7 @@ def test_intervals_without_operations_are_kept(tmp_path: Path) -> None:
     assert np.isnan(on_grid[[0, 2, 30]]).all()
     assert list(on_grid[[3, 9, 10, 19, 20, 29]]) == [4.5, 10.5, 21.5, 21.5, 21.5, 30.5]
     path.write_text("\n".join([header, *lines[10:20]]) + "\n")
-    idle = aligned.read_series(path, "a")
+    idle = aligned.read_series(path)
     assert idle is not None
     assert np.isnan(aligned.on_grid(idle, np.arange(32.0))).all()
 
@@ -437,7 +437,7 @@ def test_a_tenant_with_stalls_is_drawn(tmp_path: Path, monkeypatch: pytest.Monke
 
 def series(rates: list[float]) -> Line:
     rate = np.array(rates)
-    return Line("a", np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
+    return Line(np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
 
 
 def test_bursts_lie_between_quiet_times() -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from analysis.read.load import load
+from analysis.read.zones import read_commands
 from analysis.tenants import aligned, attribution
 from analysis.tenants.attribution import AlignedRun
-from analysis.tenants.usage import read_commands
 from tests.bench import mix_simulation
 from tests.bench.mix_simulation import Shape
 from tests.fixtures.example import unpacked
@@ -48,7 +48,7 @@ def test_real_series_of_runs_at_different_times_have_nothing_to_do_with_each_oth
     runs = [run for run in load(EXAMPLE).latest if run.ok]
     tested = named = 0
     for victim in runs:
-        found = aligned.read_series(victim.path / "series/overwrite.csv", "victim")
+        found = aligned.read_series(victim.path / "series/overwrite.csv")
         if found is None:
             continue
         grid = np.arange(found.t[0] + aligned.WARM_UP, found.t[-1])

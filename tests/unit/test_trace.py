@@ -17,7 +17,7 @@ from harness.errors import HostError, ToolFailed
 from harness.observe.tracing import tracefs_source
 from harness.observe.tracing.bpf_answers import Answers, Maps, grouped
 from harness.observe.tracing.bpf_program import WatchedDevice, program
-from harness.observe.tracing.tracer import TracedTenant, Tracer
+from harness.observe.tracing.tracer import Tracer
 from harness.observe.tracing.zone_history import Traced, TraceTotals, traced
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.ledger import Snapshot, Trace
@@ -118,20 +118,20 @@ def from_tracefs(tracing: Path) -> list[TraceTotals]:
 
 def trace(
     answers: Sequence[TraceTotals], seed: Sequence[Zone] = SEED, metadata_zones: int = 0
-) -> TracedTenant:
-    tracer = Tracer(
+) -> Tracer:
+    return Tracer(
         Replay(answers),
         reports={NAME: lambda: seed},
         metadata_zones={NAME: metadata_zones},
         began=0.0,
         plain=True,
     )
-    return tracer.of(NAME)
 
 
 def snapshots(answers: Sequence[TraceTotals]) -> tuple[Tracer, list[Trace]]:
-    own = trace(answers)
-    return own.tracer, [own.snapshot() for _ in answers[:3]]
+    tracer = trace(answers)
+    snapshot = tracer.of(NAME)
+    return tracer, [snapshot() for _ in answers[:3]]
 
 
 def barrier(trace: Trace) -> Snapshot:
@@ -262,15 +262,15 @@ def test_other_drivers_need_bpftrace(tracefs: Path) -> None:
 def test_a_zone_full_before_tracing_has_no_known_bytes() -> None:
     idle, behind, _ = from_bpftrace()
     full = [replace(one, condition=ZoneCondition.FULL) for one in SEED]
-    tracer = trace([idle, behind], full)
-    first, second = tracer.snapshot(), tracer.snapshot()
+    snapshot = trace([idle, behind], full).of(NAME)
+    first, second = snapshot(), snapshot()
     # Only zone 0 was reset, and it was not finished after that.
     assert between(first, second).pad == {}
 
 
 def test_metadata_zones_are_no_finishes_but_pad() -> None:
-    tracer = trace(from_bpftrace(), metadata_zones=3)
-    first, second = tracer.snapshot(), tracer.snapshot()
+    snapshot = trace(from_bpftrace(), metadata_zones=3).of(NAME)
+    first, second = snapshot(), snapshot()
     seen = between(first, second)
     assert seen.finishes == 1
     assert seen.pad == {"unknown": 4 * MIB - 68 * KIB, "metadata-roll": 4 * MIB - 1280 * KIB}

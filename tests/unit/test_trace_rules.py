@@ -12,9 +12,10 @@ from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.rules import tracing
-from harness.rules.facts import PhaseFacts, RunFacts
+from harness.rules.facts import RunFacts
 from harness.store.result import Severity
 from harness.store.spec import PhaseRole, Reason, TracingMode
+from tests.fixtures.run_facts import phase_facts
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
 
@@ -60,26 +61,15 @@ IDLE = LevelUsage(1, 0, 0, "", {})
 @pytest.fixture
 def good(tmp_path: Path) -> RunFacts:
     spec = replace(Machine(tmp_path).plan.hosts[0].runs[0], level="zlfs")
-    facts = PhaseFacts(
-        spec=phase("overwrite", PhaseRole.MEASURED),
-        parsed=None,
-        parse_error="",
-        exit_code=0,
-        signal=None,
-        timed_out=False,
-        stalled=False,
-        output="",
-        database_log="",
+    facts = replace(
+        phase_facts(phase("overwrite", PhaseRole.MEASURED), None, None),
         zoned=disk(103, 944_096),  # 100 commands, and three of the five flushes were alone
         conventional=disk(1, 8192),
         before=IDLE,
         after=IDLE,
-        zones=None,
-        load_seconds=None,
-        harness_seconds=None,
         traced=SEEN,
     )
-    return RunFacts(spec, True, (facts,), "", None, {}, 0.0)
+    return RunFacts(spec, "", 0.0, uses_zoned=True, phases=(facts,))
 
 
 def codes(run: RunFacts) -> list[tuple[str, Severity]]:

@@ -12,14 +12,15 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.levels.level import DirectIo
 from harness.observe import kmsg
 from harness.rules import RULES
+from harness.run import judging
 from harness.store import checksums
 from harness.store.files import dumps
 from harness.store.observed import NAME, ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Severity, Status
 from harness.store.spec import Reason
+from harness.tools.direct_io import DirectIo
 from harness.verify import judged, kernel_log, stored_numbers
 
 OK, FAILED, INVALID = Status.OK, Status.FAILED, Status.INVALID
@@ -163,9 +164,7 @@ def test_a_runner_looks_for_all_codes_or_stores_no_number(
     assert text in "".join(found)
 
 
-def test_the_facts_of_a_run_as_a_whole(tmp_path: Path) -> None:
-    (tmp_path / "raw").mkdir()
-    (tmp_path / kernel_log.FILE).write_text("a line\n")
+def test_the_facts_of_a_run_as_a_whole() -> None:
     plain: Any = spec()
     together = TenantFacts(died="a died")
     seen = observed(
@@ -176,10 +175,10 @@ def test_the_facts_of_a_run_as_a_whole(tmp_path: Path) -> None:
         together=together,
     )
     own: Any = SimpleNamespace(observed=SimpleNamespace(findings=(WARNING,)))
-    facts = judged._facts(tmp_path, plain, (own,), seen)
+    facts = judging._whole(plain, "a line\n", seen, (own,))
     assert (facts.kernel_log, facts.clock_jump, facts.caveats) == (None, 3.0, (ERROR,))
     assert (facts.untraced, facts.tenants) == (WHY, together)
-    known = judged._facts(tmp_path, plain, (own,), observed(kernel_log_lines=1))
+    known = judging._whole(plain, "a line\n", observed(kernel_log_lines=1), (own,))
     assert known.kernel_log == "a line\n"
 
 
@@ -234,8 +233,8 @@ def test_what_is_judged_again(
     monkeypatch.setattr(judged.code, "recorded", lambda _: judged.code.runner()["source"])
     run = spec("a", "b") if seen.together else spec()
     run.level = stored.level = "conventional-ext4"
-    own: Any = SimpleNamespace(observed=SimpleNamespace(findings=()))
     monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
+    own: Any = None
     every = None if tenants is None else [own] * tenants
     found = list(judged.differences(tmp_path, run, stored, seen, every))
     assert len(found) == len(lines), found
@@ -252,7 +251,7 @@ def test_only_the_same_code_words_issues_the_same(
     monkeypatch.setattr(judged.judging, "issues", lambda *_: (OF_RUN,))
     monkeypatch.setattr(kernel_log, "differences", lambda *_: iter(()))
     run = spec()
-    own: Any = SimpleNamespace(observed=SimpleNamespace(findings=()))
+    own: Any = None
     run.level = "conventional-ext4"
     stored = result(INVALID, issues=(replace(OF_RUN, message="they differ"),))
     assert len(list(judged.differences(tmp_path, run, stored, observed(), [own]))) == lines

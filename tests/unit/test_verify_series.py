@@ -11,7 +11,7 @@ import pytest
 from harness.errors import ConfigError
 from harness.store.result import Status
 from harness.verify import derived, gauged, sampled
-from harness.verify.sampled import PhaseWindow, SampledTenant, SeriesTable
+from harness.verify.sampled import PhaseWindow, SeriesTable
 
 DISK = "nvme0n2"
 OK, FAILED = Status.OK, Status.FAILED
@@ -274,9 +274,8 @@ def test_a_levels_counter_lies_between_the_barriers(
 ) -> None:
     up, cold, filled, last = (barrier(moved=count) for count in (1, 2, 6, 9))
     monkeypatch.setattr(gauged, "windows", lambda *_: [phase(10, 20, cold, filled)])
-    stored: Any = SimpleNamespace(snapshots=(up, last))
     level: Any = SimpleNamespace(counters=("moved", "absent"))
-    tenant = SampledTenant("", "f2fs", DISK, stored)
+    tenant: Any = SimpleNamespace(snapshots=(up, last))
     series = table([5, 15, 25], moved=values)
     result: Any = SimpleNamespace(status=status)
     found = list(gauged._counters(tmp_path, level, series, tenant, result))
@@ -294,11 +293,11 @@ def test_a_counter_that_was_set_to_zero_or_is_unknown_bounds_nothing(
     last: dict[str, int],
 ) -> None:
     monkeypatch.setattr(gauged, "windows", lambda *_: [])
-    stored: Any = SimpleNamespace(snapshots=(barrier(**first), barrier(**last)))
+    tenant: Any = SimpleNamespace(snapshots=(barrier(**first), barrier(**last)))
     level: Any = SimpleNamespace(counters=("moved",))
-    tenant, result = SampledTenant("", "f2fs", DISK, stored), SimpleNamespace(status=OK)
+    result: Any = SimpleNamespace(status=OK)
     series = table([5], moved=[100])
-    assert list(gauged._counters(tmp_path, level, series, tenant, result)) == []  # type: ignore[arg-type]
+    assert list(gauged._counters(tmp_path, level, series, tenant, result)) == []
 
 
 @pytest.mark.parametrize(
@@ -341,7 +340,7 @@ def test_gauges_of_a_levels_own_ledger_are_its_lines(
     tmp_path: Path, rows: list[tuple[Any, Any]], line: str
 ) -> None:
     level: Any = SimpleNamespace(own_ledger="own", own_samples=lambda _: iter(SAMPLES))
-    tenant = SampledTenant("", "zlfs", DISK, SimpleNamespace())  # type: ignore[arg-type]
+    tenant: Any = SimpleNamespace(spec=SimpleNamespace(name=""))
     times = [float(number) for number in range(len(rows))]
     a, b = zip(*rows, strict=True)
     series = table(times, t=times, a=list(a), b=list(b))

@@ -28,7 +28,7 @@ def tenant(name: str, facts: Any = WELL, *, offset: float = 0.0, duration: float
         level="zlfs",
         weight=1.0,
     )
-    return SimpleNamespace(spec=spec, phase=f"{name}.p", facts=facts)
+    return SimpleNamespace(spec=spec, phase=f"{name}.p", measured=facts)
 
 
 def seen(*stopped: str, **facts: Any) -> Any:
@@ -209,7 +209,7 @@ def test_denied_opens_are_of_whole_traced_namespaces(
     traced = changes.get("traced", SimpleNamespace(commands=commands))
     one: Any = SimpleNamespace(
         spec=SimpleNamespace(zones=changes.get("zones")),
-        facts=SimpleNamespace(traced=traced),
+        measured=SimpleNamespace(traced=traced),
         device="nvme0n2",
     )
     result: Any = SimpleNamespace(manifest={"host": changes.get("host", {"kernel": "6.12.1"})})

@@ -10,7 +10,8 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.store import write_records
-from harness.store.write_records import Kind, RecordedBytes, WriteCommand
+from harness.store.media import MediaInterval
+from harness.store.write_records import Kind, WriteCommand
 
 MARKS = {"cold": 2_000_000, "up": 1_000_000}  # in the order of their times, whatever the map has
 COMMANDS = [
@@ -20,9 +21,9 @@ COMMANDS = [
     WriteCommand(3_000_000, 8, 1, Kind.WRITE),
 ]
 INTERVALS = (
-    RecordedBytes("up", written=4096, discarded=4096),
-    RecordedBytes("cold", zeroed=8192),
-    RecordedBytes("", written=512),
+    MediaInterval("up", 4096, 0, 4096),
+    MediaInterval("cold", 0, 8192, 0),
+    MediaInterval("", 512, 0, 0),
 )
 
 
@@ -55,7 +56,7 @@ def test_it_is_read_back_compressed_or_not(file: Path) -> None:
 
 
 def test_write_zeroes_count_as_written() -> None:
-    assert RecordedBytes("", written=1, zeroed=2, discarded=4).counted == 3
+    assert MediaInterval("", 1, 2, 4).counted == 3
 
 
 def test_marks_without_commands_are_kept(tmp_path: Path) -> None:

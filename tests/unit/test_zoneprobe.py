@@ -24,7 +24,7 @@ from harness.plan.reference import RIG, with_zones_of
 from harness.plan.workload_models import BareWorkload
 from harness.store.spec import Bytes, DeviceKind
 from harness.tools import zoneprobe as tool
-from harness.workloads.zoneprobe import ProbeSizes, ZoneProbe, Zoneprobe, ZoneprobeReport, quantile
+from harness.workloads.zoneprobe import ZoneProbe, Zoneprobe, quantile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zoneprobe"
 STDOUT = (FIXTURES / "probe.stdout").read_text()
@@ -62,8 +62,7 @@ def test_the_plan_predicts_the_programs_bytes() -> None:
     assert summary is not None
     assert work.predicted.bytes_written == summary.bytes_written
     assert work.phases[0].operations == summary.operations
-    assert isinstance(work.sizes, ProbeSizes)
-    assert work.sizes.finishes == sum(len(one.finishes) for one in summary.treatments)
+    assert work.sizes["finishes"][0] == sum(len(one.finishes) for one in summary.treatments)
 
 
 def test_the_program_knows_every_flag_of_a_phase() -> None:
@@ -373,7 +372,7 @@ def up(tmp_path: Path, **changes: Any) -> LevelUp:
 def arguments(up: LevelUp, **flags: Any) -> list[str]:
     spec = bare.work(Zoneprobe(), made(), RIG.device, 9).phases[0]
     spec = replace(spec, flags={**spec.flags, **flags})
-    report = ZoneprobeReport(Path("/x/report.csv"))
+    report = Zoneprobe().report(up, Path("/x/report.csv"), Path("/x/stderr"))
     return Zoneprobe().argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
 
 

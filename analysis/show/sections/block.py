@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,6 +13,7 @@ from analysis.judge.compare import Comparison
 from analysis.judge.stats import geometric_mean
 from analysis.read.block import BlockPoint, points_of
 from analysis.read.block_clients import ClientPoint, clients_of
+from analysis.read.grouping import grouped
 from analysis.show import block_figures
 from analysis.show.block_figures import SweepLine, line
 from analysis.show.drawing import Plot, mark_of
@@ -87,9 +87,9 @@ def section(data: ReportData) -> Section | None:
 
 def _jobs(clients: Sequence[ClientPoint]) -> Grid:
     """Return a table of each client of each job; runs are repetitions."""
-    groups: dict[tuple[str, ...], list[ClientPoint]] = defaultdict(list)
-    for one in clients:
-        groups[one.row, one.scheduler, one.job, one.client, one.operation].append(one)
+    groups = grouped(
+        clients, lambda one: (one.row, one.scheduler, one.job, one.client, one.operation)
+    )
     rows = [
         (
             *key,
@@ -139,49 +139,44 @@ def _differences(comparison: Comparison) -> Iterator[Part]:
 
 def _plots(comparison: Comparison, points: Sequence[BlockPoint]) -> list[Plot]:
     mark = mark_of(comparison, MetricKind.TIME)
-    by_device: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
-    by_operation: dict[tuple[str, ...], list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        by_device[_words(point.row, point.scheduler, *point.others)].append(point)
-        if _is_small(point, points):
-            spread = "over zones" if point.jobs > 1 else ""
-            by_operation[_words(point.row, point.operation, *point.others, spread)].append(point)
+    by_device = grouped(points, lambda one: _words(one.row, one.scheduler, *one.others))
+    # Depths are swept with the smallest size of a device.
+    rows = grouped(points, lambda one: one.row)
+    smallest = {row: min(one.bs for one in own) for row, own in rows.items()}
+    small = [one for one in points if one.bs == smallest[one.row]]
     plots = []
     for device, own in by_device.items():
-        name = ", ".join(device)
-        small = [point for point in own if _is_small(point, points)]
-        plots.append(block_figures.throughput(name, list(_by_depth(small)), mark))
-        plots.append(block_figures.bandwidth(name, list(_by_size(own)), mark))
-    for operation, own in by_operation.items():
-        plots.append(block_figures.latency(", ".join(operation), list(_by_scheduler(own)), mark))
+        depths = [one for one in own if one.bs == smallest[one.row]]
+        plots.append(block_figures.throughput(device, list(_by_depth(depths)), mark))
+        plots.append(block_figures.bandwidth(device, list(_by_size(own)), mark))
+    for operation, own in grouped(small, _operation).items():
+        plots.append(block_figures.latency(operation, list(_by_scheduler(own)), mark))
     return [plot for plot in plots if plot.svg]
 
 
-def _words(*texts: str) -> tuple[str, ...]:
-    return tuple(filter(None, texts))
+def _operation(point: BlockPoint) -> str:
+    spread = "over zones" if point.jobs > 1 else ""
+    return _words(point.row, point.operation, *point.others, spread)
 
 
-def _is_small(point: BlockPoint, points: Sequence[BlockPoint]) -> bool:
-    """Return whether a point has its device's smallest size, with which depths are swept."""
-    return point.bs == min(other.bs for other in points if other.row == point.row)
+def _words(*texts: str) -> str:
+    return ", ".join(filter(None, texts))
 
 
 def _by_depth(points: Sequence[BlockPoint]) -> Iterator[SweepLine]:
     """Yield a line for each operation, by depth and over zones."""
-    groups: dict[str, list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        spread = " over zones" if point.jobs > 1 and point.zoned else ""
-        spread = " by jobs" if point.jobs > 1 and not point.zoned else spread
-        groups[f"{point.operation}{spread}"].append(point)
-    for label, own in groups.items():
+
+    def label_of(point: BlockPoint) -> str:
+        spread = " over zones" if point.zoned else " by jobs"
+        return f"{point.operation}{spread if point.jobs > 1 else ''}"
+
+    for label, own in grouped(points, label_of).items():
         yield line(label, own, lambda one: one.in_flight, lambda one: one.iops)
 
 
 def _by_size(points: Sequence[BlockPoint]) -> Iterator[SweepLine]:
     """Yield a line for each operation and depth that has several sizes."""
-    groups: dict[str, list[BlockPoint]] = defaultdict(list)
-    for point in points:
-        groups[f"{point.operation}, depth {point.in_flight}"].append(point)
+    groups = grouped(points, lambda one: f"{one.operation}, depth {one.in_flight}")
     for label, own in groups.items():
         if len({point.bs for point in own}) > 1:
             yield line(label, own, lambda one: one.bs, lambda one: one.bandwidth)
@@ -197,10 +192,10 @@ def _by_scheduler(points: Sequence[BlockPoint]) -> Iterator[SweepLine]:
 
 
 def _settings(points: Sequence[BlockPoint]) -> list[_Setting]:
-    groups: dict[tuple[object, ...], list[BlockPoint]] = defaultdict(list)
-    for one in points:
-        key = (one.row, one.scheduler, one.others, one.operation, one.bs, one.jobs, one.iodepth)
-        groups[key].append(one)
+    groups = grouped(
+        points,
+        lambda p: (p.row, p.scheduler, p.others, p.operation, p.bs, p.jobs, p.iodepth),
+    )
     return [_Setting(tuple(own)) for _, own in sorted(groups.items())]
 
 

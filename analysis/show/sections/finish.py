@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
 from analysis.judge.directions import FinishSetting, SettingValue
 from analysis.read import zones
+from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
@@ -109,10 +109,7 @@ def section(data: ReportData) -> Section | None:
     planned = [run for run in comparison.runs if FACTOR in run.spec.factors]
     if not planned:
         return None
-    by_row: dict[str, list[RunRecord]] = defaultdict(list)
-    for run in planned:
-        if run.ok:
-            by_row[run.spec.row].append(run)
+    by_row = grouped((run for run in planned if run.ok), lambda run: run.spec.row)
     tested = [line for row, runs in by_row.items() for line in _test(row, runs)]
     plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
     costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
@@ -165,12 +162,10 @@ def setting_of(spec: RunSpec) -> FinishSetting:
 
 def _test(row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
     points = points_of(runs)
-    for tested in chain.from_iterable(
-        directions.judge(points, one) for one in directions.PUBLISHED
-    ):
-        p = "-" if tested.p is None else f"{tested.p:.2g}"
-        direction, word = tested.text, tested.word.value
-        yield row, direction, word, p, str(tested.blocks), tested.evidence
+    for direction in directions.PUBLISHED:
+        for one in directions.judge(points, direction):
+            p = numbers.formatted(one.p, ".2g")
+            yield row, one.text, one.word.value, p, str(one.blocks), one.evidence
 
 
 def _plots(
@@ -228,9 +223,7 @@ def _occupancies(run: RunRecord) -> list[float]:
 
 def _costs(row: str, runs: Sequence[RunRecord]) -> list[_Costs]:
     """Return the runs by setting: large zones first, then by threshold."""
-    by_setting: dict[FinishSetting, list[RunRecord]] = defaultdict(list)
-    for run in runs:
-        by_setting[setting_of(run.spec)].append(run)
+    by_setting = grouped(runs, lambda run: setting_of(run.spec))
     ordered = sorted(by_setting, key=lambda setting: (-setting[0], setting[1]))
     return [_Costs(row, setting, tuple(by_setting[setting])) for setting in ordered]
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.errors import TimedOut, ToolFailed
+from harness.errors import HostError, TimedOut, ToolFailed
+from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_answers import Answers, Grouping
 from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.zone_history import TraceTotals
@@ -41,26 +42,38 @@ class BpfSource:
     programs in the kernel continue.
 
     Args:
-        path: the bpftrace program.
         devices: devices to trace.
         keys: capacity of each map. Between two barriers a zone takes one key per life (reset to
             reset), a transition one.
         folder: working folder with ``trace.bt`` (the program), ``trace.jsonl`` (its output) and
             ``trace.stderr``.
+        tracing: where tracefs is mounted, or is to be.
         proc_root: where /proc is mounted.
+
+    Raises:
+        HostError: bpftrace is not installed, or the kernel has no tracing.
+        ToolFailed: tracefs cannot be mounted.
     """
 
     name = "bpftrace"
 
     def __init__(
         self,
-        path: Path,
         devices: Sequence[WatchedDevice],
         keys: int,
         *,
         folder: Path,
-        proc_root: Path = Path("/proc"),
+        tracing: Path,
+        proc_root: Path,
     ) -> None:
+        tracefs_buffer.require(tracing)
+        path = proc.which(bpftrace.PROGRAM)
+        if path is None:
+            raise HostError(
+                "bpftrace is not installed",
+                hint=f"apt-get install {bpftrace.PACKAGE}",
+                code="program-missing",
+            )
         self.devices = tuple(devices)
         self.keys = keys
         self._folder = folder

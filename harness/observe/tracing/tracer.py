@@ -1,26 +1,23 @@
-"""Trace one run: start a source, combine its counts with the zone report, store the result."""
+"""Trace one run: combine the counts of a source with the zone report, store the result."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from harness.cleanup import cleaned
-from harness.errors import HostError, ZonelabError
+from harness.errors import ZonelabError
 from harness.observe.sysfs import Sysfs
-from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_program import WatchedDevice
-from harness.observe.tracing.bpf_source import BpfSource
-from harness.observe.tracing.tracefs_source import TracefsSource
 from harness.observe.tracing.zone_history import History, TraceTotals, Transition, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.quantities import SECTOR
 from harness.store.ledger import Trace
 from harness.store.spec import Device
-from harness.tools import bpftrace, proc
 
 # Stored files of a run: zones when tracing began, zone transitions, bytes and commands per zone.
 SEED, TIMELINE, TABLE = "raw/traced.zones.csv", "series/zone_commands.csv", "raw/zones_traced.csv"
@@ -67,7 +64,7 @@ def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
 
 
 class Tracer:
-    """The tracing of a run; ``of`` returns the view of one tenant.
+    """The tracing of a run.
 
     In a plain run it goes from before its level comes up until after it went down. Its files have
     no prefix.
@@ -103,10 +100,12 @@ class Tracer:
         self.transitions: list[Transition] = []
         self.trouble: tuple[str, ...] = ()
 
-    def of(self, device: str | None) -> TracedTenant:
-        """Return the tracing of one zoned namespace; None is a tenant without one."""
-        history = self._histories.get(device or "") or History("", ())
-        return TracedTenant(self, history)
+    def of(self, device: str | None) -> Callable[[], Trace]:
+        """Return a tenant's view: what counts all commands, and finishes of its own namespace.
+
+        ``device`` is this namespace; None is a tenant without a zoned one.
+        """
+        return partial(self.snapshot, self._histories.get(device or "") or History("", ()))
 
     def tick(self) -> None:
         """Do periodic work; called about once a second."""
@@ -117,7 +116,9 @@ class Tracer:
         try:
             if not self.trouble:
                 self._last = self._source.snapshot()
-                self._take(self._last)
+                self.transitions += self._last.transitions
+                for own in self._histories.values():
+                    own.extend(self._last, self._began)
                 self.trouble = self._last.problems
         except (ZonelabError, OSError) as error:
             self.trouble = (str(error),)
@@ -138,31 +139,9 @@ class Tracer:
         for name, history in self._histories.items():
             write(self._file(TABLE, name), history.table(self._last))
 
-    def _take(self, totals: TraceTotals) -> None:
-        self.transitions += totals.transitions
-        for name, history in self._histories.items():
-            own = tuple(item for item in totals.transitions if item.device == name)
-            history.extend(replace(totals, transitions=own), self._began)
-
     def _file(self, path: str, device: str) -> str:
         folder, _, name = path.rpartition("/")
         return path if self._plain else f"{folder}/{device}.{name}"
-
-
-@dataclass(frozen=True, slots=True)
-class TracedTenant:
-    """One tenant's view: commands of all devices, and finishes of its own namespace."""
-
-    tracer: Tracer
-    history: History
-
-    def tick(self) -> None:
-        """Do periodic work."""
-        self.tracer.tick()
-
-    def snapshot(self) -> Trace:
-        """Return the counts so far."""
-        return self.tracer.snapshot(self.history)
 
 
 def merged(timelines: Sequence[str]) -> str:
@@ -171,29 +150,3 @@ def merged(timelines: Sequence[str]) -> str:
     rows = [row for timeline in timelines for row in timeline.splitlines()[1:]]
     rows.sort(key=lambda row: float(row.partition(",")[0]))
     return "".join(f"{row}\n" for row in [header, *rows])
-
-
-def start_bpf(
-    devices: Sequence[WatchedDevice], keys: int, *, folder: Path, tracing: Path, proc_root: Path
-) -> BpfSource:
-    """Start bpftrace without waiting for its probes. tracefs is mounted at ``tracing``.
-
-    Raises:
-        HostError: bpftrace is not installed, or the kernel has no tracing.
-        ToolFailed: tracefs cannot be mounted.
-    """
-    tracefs_buffer.require(tracing)
-    program = proc.which(bpftrace.PROGRAM)
-    if program is None:
-        raise HostError(
-            "bpftrace is not installed",
-            hint=f"apt-get install {bpftrace.PACKAGE}",
-            code="program-missing",
-        )
-    return BpfSource(program, devices, keys, folder=folder, proc_root=proc_root)
-
-
-def start_tracefs(devices: Sequence[WatchedDevice], tracing: Path) -> TracefsSource:
-    """Count with the kernel's trace buffer; HostError also if a device is not NVMe."""
-    tracefs_buffer.require(tracing)
-    return TracefsSource(devices, tracing)

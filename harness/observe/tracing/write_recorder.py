@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -121,18 +120,17 @@ class WriteRecorder:
         if self._error is not None:
             raise ToolFailed(f"recorded commands could not be stored: {self._error}")
         readers = [PageReader(self._layout) for _ in self._files]
-        fields = _Fields.of(self._format)
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("rb")) for path in self._files]
             streams = [
-                fields.completions(reader.events(file))
+                _completions(self._format, reader.events(file))
                 for reader, file in zip(readers, files, strict=True)
             ]
-            for one in heapq.merge(*streams, key=lambda found: found.command.time):
-                if one.error:
-                    self.refused.append(one.command)
+            for command, error in heapq.merge(*streams, key=lambda found: found[0].time):
+                if error:
+                    self.refused.append(command)
                 else:
-                    yield one.command
+                    yield command
         if self._lost or any(reader.lost for reader in readers):
             raise ToolFailed(
                 f"the kernel lost {self._lost or 'some'} completions of commands",
@@ -158,51 +156,28 @@ class WriteRecorder:
         self.seconds += time.thread_time() - before
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A traced completion; ``error`` is negative if the device refused the command."""
+def _completions(
+    event: EventFormat, events: Iterator[tuple[int, bytes]]
+) -> Iterator[tuple[WriteCommand, int]]:
+    """Yield the completed commands, each with its error: negative if the device refused it.
 
-    command: WriteCommand
-    error: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """Offsets of the fields of ``block_rq_complete``."""
-
-    number: int
-    sector: int
-    sectors: int
-    error: int
-    rwbs: tuple[int, int]
-
-    @classmethod
-    def of(cls, event: EventFormat) -> _Fields:
-        return cls(
-            event.number,
-            event.field("sector", 8),
-            event.field("nr_sector", 4),
-            event.field("error", 4),
-            event.fields["rwbs"],
-        )
-
-    def completions(self, events: Iterator[tuple[int, bytes]]) -> Iterator[Completion]:
-        """Yield the completions; ToolFailed: a command has an unknown kind."""
-        sector, sectors, error = struct.Struct("<Q"), struct.Struct("<I"), struct.Struct("<i")
-        begin, size = self.rwbs
-        kinds: dict[bytes, Kind] = {}
-        for moment, record in events:
-            if number_of(record) != self.number:
-                continue
-            rwbs = record[begin : begin + size]
-            if rwbs not in kinds:
-                kinds[rwbs] = kind_of(rwbs.partition(b"\0")[0].decode("ascii", "replace"))
-            (at,), (length,) = (
-                sector.unpack_from(record, self.sector),
-                sectors.unpack_from(record, self.sectors),
-            )
-            (status,) = error.unpack_from(record, self.error)
-            yield Completion(WriteCommand(moment, at, length, kinds[rwbs]), status)
+    Raises:
+        ToolFailed: a command has an unknown kind, or the event has other fields.
+    """
+    sector, sectors, error = struct.Struct("<Q"), struct.Struct("<I"), struct.Struct("<i")
+    places = (event.field("sector", 8), event.field("nr_sector", 4), event.field("error", 4))
+    begin, size = event.fields["rwbs"]
+    kinds: dict[bytes, Kind] = {}
+    for moment, record in events:
+        if number_of(record) != event.number:
+            continue
+        rwbs = record[begin : begin + size]
+        if rwbs not in kinds:
+            kinds[rwbs] = kind_of(rwbs.partition(b"\0")[0].decode("ascii", "replace"))
+        (at,) = sector.unpack_from(record, places[0])
+        (length,) = sectors.unpack_from(record, places[1])
+        (status,) = error.unpack_from(record, places[2])
+        yield WriteCommand(moment, at, length, kinds[rwbs]), status
 
 
 def kind_of(rwbs: str) -> Kind:

@@ -179,14 +179,15 @@ class History:
         return sum(self._in_place.values())
 
     def extend(self, totals: TraceTotals, began: float) -> None:
-        """Add the transitions of a snapshot; ``began`` is the start time of the run."""
+        """Add the device's transitions of a snapshot; ``began`` is the start time of the run."""
         held: dict[tuple[int, ZoneLife], int] = {}
         for (device, zone, life, _), count in totals.zones.items():
             if device == self._device:
                 held[zone, life] = held.get((zone, life), 0) + count
         for item in totals.transitions:
-            self._all.append(item)
-            self._rows.append(self._row(item, held, began))
+            if item.device == self._device:
+                self._all.append(item)
+                self._rows.append(self._row(item, held, began))
 
     def timeline(self) -> str:
         """Return ``series/zone_commands.csv``: one line per transition, in order of completion.

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import tarfile
-import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HostError, TimedOut, ToolFailed
@@ -23,7 +21,7 @@ from harness.rig.replay.planned import PlannedRun
 from harness.rig.talk import Talk
 from harness.store import codec
 from harness.store.bundle import extract
-from harness.store.files import load_record, sync, write_atomic
+from harness.store.files import dumps, load_record, sync, write_atomic
 from harness.tools import proc
 
 _LOG = "qemu.log"
@@ -111,13 +109,9 @@ def replay(prepared: Prepared, folder: Path, talk: Talk) -> Path:
         ToolFailed: QEMU failed, or the guest wrote no run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(".replay-*.partial"):
-        shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=".replay-", suffix=".partial", dir=folder))
-    work.chmod(0o755)
     begin = time.monotonic()
     talk.say(f"replaying {_described(prepared.planned)}")
-    try:
+    with process.workspace(folder, ".replay-") as work:
         (work / qemu.REPLAY_INITRD).write_bytes(prepared.initrd)
         with (work / qemu.REPLAY_RESULTS).open("wb") as file:
             os.ftruncate(file.fileno(), parse_qemu_size(qemu.REPLAY_RESULTS_SIZE))
@@ -125,15 +119,13 @@ def replay(prepared: Prepared, folder: Path, talk: Talk) -> Path:
         _unpack(work, prepared.planned)
         seconds = round(time.monotonic() - begin, 1)
         record = Replay(prepared.planned.spec.run, prepared.inputs, seconds)
-        write_atomic(work / RECORD, json.dumps(asdict(record), indent=1) + "\n")
+        write_atomic(work / RECORD, dumps(record))
         for name in (qemu.REPLAY_INITRD, qemu.REPLAY_RESULTS, qemu.PID_FILE, _LOG, _CLOCK):
             (work / name).unlink(missing_ok=True)
         last = int(_numbered(folder)[-1].name) if _numbered(folder) else 0
         target = folder / str(last + 1)
         work.rename(target)
         sync(folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     talk.say(f"replayed in {seconds:.0f} s: {target}")
     return target
 

@@ -25,17 +25,12 @@ _AGAIN = "run the study again with this checkout, or use the checkout of that ru
 class PlannedRun:
     """A run as its campaign planned it. ``recorded`` is null while it has not been executed."""
 
-    folder: Path
+    plan_file: Path  # the campaign's ``plan.json``
     plan: Plan
     host: str
     spec: RunSpec
     rig: Rig
     recorded: Result | None
-
-    @property
-    def plan_file(self) -> Path:
-        """The campaign's ``plan.json``."""
-        return _paths(self.folder).plan
 
 
 def find(folder: Path) -> PlannedRun:
@@ -48,19 +43,15 @@ def find(folder: Path) -> PlannedRun:
     """
     folder = folder.absolute()
     if len(folder.parts) < len(("/", "campaign", "hosts", "host", "runs", "run")) or (
-        not (paths := _paths(folder)).plan.is_file()
+        not (plan_file := CampaignPaths(folder.parents[3]).plan).is_file()
     ):
         raise UsageError(f"{folder} is not a run of a campaign", hint=_HINT, code="no-run")
-    plan = load_plan(paths.plan)
+    plan = load_plan(plan_file)
     host = folder.parents[1].name
     spec = _planned(plan, host, folder.name)
     rig = _rig(host, spec)
     recorded = _recorded(folder, spec) if folder.exists() else None
-    return PlannedRun(folder, plan, host, spec, rig, recorded)
-
-
-def _paths(folder: Path) -> CampaignPaths:
-    return CampaignPaths(folder.parents[3])
+    return PlannedRun(plan_file, plan, host, spec, rig, recorded)
 
 
 def _planned(plan: Plan, host: str, name: str) -> RunSpec:
