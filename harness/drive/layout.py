@@ -98,7 +98,7 @@ def _namespaces(
     if zone_size is None:
         raise ConfigError(
             f"{drive.controller.model} offers no zones in blocks of {wanted.block} B",
-            hint=f"zone sizes are known for blocks of {_zoned_blocks(drive)} B",
+            hint=f"bytes of blocks with zones: {_zoned_blocks(drive)}",
             code="no-zoned-format",
         )
     capacity, unit = _zone(drive, wanted, zone_size)
@@ -217,7 +217,7 @@ def _exists(present: Sequence[Namespace], planned: Sequence[PlannedNamespace]) -
 
 def _zoned_blocks(drive: Drive) -> str:
     blocks = sorted(format_.data for format_ in drive.formats if format_.index in drive.zone_sizes)
-    return ", ".join(map(str, blocks)) or "no size of"
+    return ", ".join(map(str, blocks)) or "none"
 
 
 def _does_not_fit(message: str) -> ZonelabError:

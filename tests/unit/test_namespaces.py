@@ -235,7 +235,7 @@ def test_impossible_layouts_are_refused(
 
 @pytest.mark.parametrize(
     ("zone_sizes", "hint"),
-    [({0: Bytes(2048 * MIB)}, "blocks of 512 B"), ({}, "blocks of no size of B")],
+    [({0: Bytes(2048 * MIB)}, "zones: 512"), ({}, "zones: none")],
 )
 def test_blocks_without_zones_are_refused(
     make: Make, zone_sizes: dict[int, Bytes], hint: str
