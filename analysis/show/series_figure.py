@@ -26,36 +26,52 @@ _MARKS = 400  # more marks would overlap
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series of runs: operations per interval, and bytes written so far."""
+    """Series of a group's first runs: operations per interval, and bytes written so far."""
 
-    speed: Sequence[PlotSeries]
-    written: Sequence[PlotSeries]
+    speed: Sequence[Sequence[PlotSeries]]
+    written: Sequence[Sequence[PlotSeries]]
 
     @classmethod
     def of(cls, group: Group) -> Self:
         """Read the series of at most MOST_RUNS runs."""
         runs = group.runs[: drawing.MOST_RUNS]
         return cls(
-            [line for run in runs for line in read_throughput(run)],
-            [line for run in runs for line in read_bytes_written(run)],
+            [series for run in runs if (series := read_throughput(run))],
+            [series for run in runs if (series := read_bytes_written(run))],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEnds:
+    """Ends of the axes, shared by all groups: seconds, operations per second, bytes."""
+
+    seconds: float
+    speed: float
+    written: float
+
+    @classmethod
+    def of(cls, groups: Sequence[Lines]) -> Self:
+        """Return limits with room for every series."""
+        speed = [line for lines in groups for run in lines.speed for line in run]
+        written = [line for lines in groups for run in lines.written for line in run]
+        return cls(
+            max((t for line in speed + written for t in line.t), default=0.0),
+            max((value for line in speed for value in line.values), default=0.0),
+            max((value for line in written for value in line.values), default=0.0),
         )
 
 
 def every(comparison: Comparison, groups: Sequence[Group]) -> list[Plot]:
     """Draw one figure per group, all with the same axes."""
     lines = [Lines.of(group) for group in groups]
-    whole = Lines(
-        [line for own in lines for line in own.speed],
-        [line for own in lines for line in own.written],
-    )
-    return [series(comparison, group, own, whole) for group, own in zip(groups, lines, strict=True)]
+    limits = AxisEnds.of(lines)
+    return [
+        series(comparison, group, own, limits) for group, own in zip(groups, lines, strict=True)
+    ]
 
 
-def series(comparison: Comparison, group: Group, lines: Lines, whole: Lines) -> Plot:
-    """Draw throughput per interval and cumulative device bytes of a group's runs.
-
-    The axes have room for the ``whole``, the lines of all groups.
-    """
+def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds) -> Plot:
+    """Draw throughput per interval and cumulative device bytes of a group's runs."""
     name, title = f"series-{slug(group.label)}", group.label
     if not lines.speed and not lines.written:
         return Plot(name, title, f"The runs of {group.label} have no time series.")
@@ -63,11 +79,9 @@ def series(comparison: Comparison, group: Group, lines: Lines, whole: Lines) -> 
     strip = 0.12 + 0.16 * len(events)
     ratios = (1.3, 1.3, strip) if events else (1.3, 1.3)
     figure, (upper, lower, *rest) = panels(3.1 + (strip if events else 0), len(ratios), ratios)
-    _draw(upper, lines.speed, (_largest(whole.speed), "ops/s"), group.color, {})
-    top = _largest(whole.written), "B"
-    _draw(lower, lines.written, top, group.color, {"conventional": "--"})
-    last = max((t for line in (*whole.speed, *whole.written) for t in line.t), default=0.0)
-    lower.set_xlim(0, last or 1)
+    _draw(upper, lines.speed, (limits.speed, "ops/s"), group.color, {})
+    _draw(lower, lines.written, (limits.written, "B"), group.color, {"conventional": "--"})
+    lower.set_xlim(0, limits.seconds or 1)
     _shade_phases(upper, lower, group.runs[0])
     sentence = (
         "Top: operations per interval. Below: bytes written to the zoned device (solid) and "
@@ -81,10 +95,6 @@ def series(comparison: Comparison, group: Group, lines: Lines, whole: Lines) -> 
         sentence += f" Marks: events of {group.runs[0].name}."
     (rest or [lower])[-1].set_xlabel(SECONDS)
     return finish(comparison, figure, Plot(name, title, sentence), MetricKind.TIME)
-
-
-def _largest(lines: Sequence[PlotSeries]) -> float:
-    return max((value for line in lines for value in line.values), default=0.0)
 
 
 def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
@@ -103,15 +113,17 @@ def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
 
 def _draw(
     axes: Axes,
-    lines: Sequence[PlotSeries],
+    runs: Sequence[Sequence[PlotSeries]],
     top: tuple[float, str],
     color: str,
     styles: Mapping[str, str],
 ) -> None:
-    """Draw series; ``top`` is the axis' end and its unit."""
+    """Draw the series of all runs; ``top`` is the axis' end and its unit."""
     factor, unit = numbers.scale(*top)
-    for style, own in grouped(lines, lambda line: styles.get(line.name, "-")).items():
-        x, y = joined([(line.t, [value / factor for value in line.values]) for line in own])
+    every_line = (line for run in runs for line in run)
+    by_style = grouped(every_line, lambda line: styles.get(line.name, "-"))
+    for style, lines in by_style.items():
+        x, y = joined([(line.t, [value / factor for value in line.values]) for line in lines])
         axes.plot(x, y, style, color=color, linewidth=1, alpha=0.75)
     axes.set_ylabel(unit)
     axes.set_ylim(0, 1.05 * top[0] / factor or 1)

@@ -129,7 +129,7 @@ def test_every_second_phase_is_shaded_in_both_panels(tmp_path: Path) -> None:
     group = groups_of(comparison)[0]
     lines = series_figure.Lines.of(group)
     with drawing.style():
-        plot = series_figure.series(comparison, group, lines, lines)
+        plot = series_figure.series(comparison, group, lines, series_figure.AxisEnds.of([lines]))
     shades = re.findall(r'style="fill: var\(--grid, #dddddd\)[^"]*"', plot.svg or "")
     assert len(shades) == 2 * len(group.runs[0].result.phases)
     assert len({re.sub(r".*opacity: ([\d.]+).*", r"\1", shade) for shade in shades}) == 2
