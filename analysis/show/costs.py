@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from analysis import numbers
 from analysis.read.load import CampaignData, RunRecord
 from harness.store.spec import DeviceKind
-from harness.tables import Table
+from harness.tables import Table, tabulate
+
+
+class _Phase(NamedTuple):
+    run: RunRecord
+    name: str
+
+    def value(self, metric: str) -> float | None:
+        return self.run.value(f"{self.name}.{metric}")
 
 
 def table(campaign: CampaignData) -> Table:
     """Return one row per measured phase of the ok runs."""
-    rows = [_row(run, phase.name) for run in campaign.latest if run.ok for phase in run.measured]
-    return Table(_COLUMNS, rows)
-
-
-def _row(run: RunRecord, phase: str) -> tuple[str, ...]:
-    per_operation, seconds, served, busy = (run.value(f"{phase}.{name}") for name in _METRICS)
-    return (
-        run.name,
-        phase,
-        numbers.human(per_operation, "us"),
-        numbers.human(seconds, "s"),
-        numbers.formatted(served, ".1%"),
-        numbers.formatted(busy, ".1%"),
-        _bandwidth(run, phase),
+    phases = (
+        _Phase(run, phase.name) for run in campaign.latest if run.ok for phase in run.measured
     )
+    return tabulate(_COLUMNS, phases)
 
 
-def _bandwidth(run: RunRecord, phase: str) -> str:
+def _bandwidth(phase: _Phase) -> str:
     """Return the share of the device's bandwidth, or why there is none."""
-    share = run.value(f"{phase}.bandwidth_share")
-    kind = run.result.device.kind
+    share = phase.value("bandwidth_share")
+    kind = phase.run.result.device.kind
     if share is None and kind is not DeviceKind.HARDWARE:
         return f"null: the bandwidth limit of a device that is {kind.value} is unknown"
     return "null: the drive's bandwidth limit is unknown" if share is None else f"{share:.1%}"
 
 
-_METRICS = ("cpu_per_operation", "cpu_seconds", "cache_served_share", "device_busy_share")
-_COLUMNS = (
-    *("run", "phase", "CPU per operation", "CPU time"),
-    *("reads served by caches", "device busy", "bandwidth used"),
-)
+def _percent(metric: str) -> Callable[[_Phase], str]:
+    return lambda phase: numbers.formatted(phase.value(metric), ".1%")
+
+
+_COLUMNS: dict[str, Callable[[_Phase], str]] = {
+    "run": lambda phase: phase.run.name,
+    "phase": lambda phase: phase.name,
+    "CPU per operation": lambda phase: numbers.human(phase.value("cpu_per_operation"), "us"),
+    "CPU time": lambda phase: numbers.human(phase.value("cpu_seconds"), "s"),
+    "reads served by caches": _percent("cache_served_share"),
+    "device busy": _percent("device_busy_share"),
+    "bandwidth used": _bandwidth,
+}
