@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.levels.filesystem import (
     XFS_MOUNTED,
     XFS_SIGNATURE,
     FileSystemLevel,
+    free_bytes,
     sync,
     text,
 )
@@ -66,8 +66,7 @@ def precondition(target: Path, progress: FillCallback) -> None:
     have spare blocks, and its write amplification would rise during several device writes. With
     the mount option ``discard`` the deletion returns the blocks.
     """
-    space = os.statvfs(target)
-    size = space.f_bavail * space.f_frsize // COLD_BLOCK * COLD_BLOCK
+    size = free_bytes(target) // COLD_BLOCK * COLD_BLOCK
     file = target / "precondition"
     coldfill.write(file, size, 0, lambda done: progress(done, size))
     file.unlink()

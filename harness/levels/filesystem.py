@@ -44,6 +44,12 @@ def sync(target: Path) -> None:
     proc.run(["sync", "-f", target], timeout=_SYNC_TIMEOUT_SECONDS)
 
 
+def free_bytes(target: Path) -> int:
+    """Return the bytes that files can still take in the file system at ``target``."""
+    space = os.statvfs(target)
+    return space.f_bavail * space.f_frsize
+
+
 class FileSystemLevel(Level):
     """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
 
@@ -116,9 +122,8 @@ class FileSystemLevel(Level):
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return free bytes (statvfs f_bavail) and the counters of ``gc``."""
-        space = os.statvfs(self.mount_point(up))
-        usage = self.gc(up)
-        return replace(usage, free_bytes=space.f_bavail * space.f_frsize)
+        free = free_bytes(self.mount_point(up))
+        return replace(self.gc(up), free_bytes=free)
 
     def direct_io(self, up: LevelUp) -> DirectIo:
         """Write and read a small file with O_DIRECT, and check the page cache."""
