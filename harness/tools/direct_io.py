@@ -17,6 +17,7 @@ import errno
 import mmap
 import os
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +28,11 @@ from harness.tools.kernel import Kernel
 
 NAME = "direct-io-probe"
 _PAGE = mmap.PAGESIZE
-# Other programs dirty pages too. So the try with the fewest dirtied pages counts, and I/O is direct
-# if these are less than half of the pages written.
-_TRIES = 3
+# Other programs dirty pages too. So the try with the fewest dirtied pages counts. I/O is direct if
+# these are less than half of the pages written. If they are twice the pages written, the programs
+# dirtied most of them, and the count proves nothing.
+_TRIES = 10
+_PAUSE = 0.05  # seconds between tries, so that a burst of another program ends
 _PAGES = 64
 
 _STATX_DIOALIGN = 0x2000  # linux/stat.h
@@ -49,7 +52,7 @@ class DirectIo:
 
 
 def probe(folder: Path, kernel: Kernel) -> DirectIo:
-    """Write, read and remove a file of 768 KiB in ``folder``.
+    """Write, read and remove a file of up to 2.5 MiB in ``folder``.
 
     Raises:
         HostError: the file cannot be written.
@@ -87,14 +90,26 @@ def _probe(path: Path, kernel: Kernel) -> DirectIo:
     facts |= {"pages": _PAGES, "cached_pages_after_write": kept}
     return DirectIo(
         reads=None if cached is None else cached < _PAGES // 2,
-        writes=None if dirtied is None else max(dirtied, kept) < _PAGES // 2,
+        writes=_writes(dirtied, kept),
         source="a probe file: nr_dirtied of /proc/vmstat (writes), mincore (reads)",
         facts=facts,
     )
 
 
+def _writes(dirtied: int | None, kept: int) -> bool | None:
+    """Return whether writes are direct, from the pages that were dirtied and stayed cached."""
+    if kept >= _PAGES // 2:
+        return False
+    if dirtied is None or dirtied >= 2 * _PAGES:
+        return None
+    return dirtied < _PAGES // 2
+
+
 def _write(handle: int, kernel: Kernel) -> int | None:
-    """Write a part of the file per try; return the fewest pages that a try dirtied."""
+    """Write a part of the file per try; return the fewest pages that a try dirtied.
+
+    Once a try dirtied few pages, the answer is known.
+    """
     fewest: int | None = None
     with mmap.mmap(-1, _PAGES * _PAGE) as buffer:  # anonymous memory is aligned to pages
         buffer.write(os.urandom(_PAGES * _PAGE))
@@ -106,6 +121,9 @@ def _write(handle: int, kernel: Kernel) -> int | None:
             os.fsync(handle)
             if before is not None and after is not None:
                 fewest = after - before if fewest is None else min(fewest, after - before)
+            if fewest is None or fewest < _PAGES // 2:
+                break
+            time.sleep(_PAUSE)
     return fewest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_buffered_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A file system that accepts the flag and buffers looks the same as one that never saw it."""
     monkeypatch.setattr(os, "O_DIRECT", 0)
     found = direct_io.probe(tmp_path, Kernel())
-    assert found.writes is not True
+    assert found.writes is False
     assert found.reads is not True
     assert found.facts["cached_pages_after_write"] == found.facts["pages"]
 
@@ -53,6 +54,53 @@ def test_a_refused_open_is_no_direct_io(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_without_the_kernels_count_writes_are_unknown(tmp_path: Path) -> None:
     assert direct_io.probe(tmp_path, Kernel(tmp_path / "nowhere")).writes is None
+
+
+def dirtied_by_others(monkeypatch: pytest.MonkeyPatch, pages: list[int]) -> list[float]:
+    """Let each try of a direct write dirty the next of ``pages``; return the pauses."""
+    counts = iter([count for each in pages for count in (0, each)])
+    monkeypatch.setattr(direct_io, "_dirtied", lambda _: next(counts))
+    monkeypatch.setattr(direct_io, "_cached", lambda _: 0)
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
+
+
+@pytest.mark.parametrize(
+    ("pages", "direct", "pauses"),
+    [
+        ([31], True, 0),
+        ([512, 700, 512, 31], True, 3),  # another program writes for a while
+        ([512] * 9 + [31], True, 9),
+        ([32] * 10, False, 10),
+        ([512] * 9 + [64], False, 10),  # a quiet moment shows that the file itself is buffered
+        ([127] * 10, False, 10),
+        ([128] * 10, None, 10),  # it never stops, so nobody knows
+    ],
+)
+def test_other_programs_dirty_pages_too(
+    pages: list[int],
+    direct: bool | None,
+    pauses: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited = dirtied_by_others(monkeypatch, pages)
+    handle = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
+    try:
+        fewest = direct_io._write(handle, Kernel())
+    finally:
+        os.close(handle)
+    assert fewest == min(pages)
+    assert direct_io._writes(fewest, 0) is direct
+    assert len(waited) == pauses
+
+
+def test_pages_that_stay_cached_are_buffered() -> None:
+    assert direct_io._writes(None, 32) is False
+    assert direct_io._writes(0, 32) is False
+    assert direct_io._writes(0, 31) is True
+    assert direct_io._writes(None, 0) is None
 
 
 def asked(good: RunFacts, found: DirectIo | None, **flags: bool) -> set[str]:
