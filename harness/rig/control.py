@@ -19,7 +19,7 @@ from harness.rig.qmp import DriveStats, Qmp
 from harness.rig.recipe import Image, recipe_of
 from harness.rig.state import RigState
 from harness.rig.talk import Talk
-from harness.tools import proc
+from harness.tools import proc, starting
 
 DEFAULT_LEASE = 6 * 3600  # longer than any shipped study; then a forgotten rig stops
 BOOT_TIMEOUT = 300.0  # usual: 45 s on two cores without KVM; a busy host is several times slower
@@ -160,7 +160,7 @@ def execute(rig: Rig, command: Sequence[str], talk: Talk) -> int:
             "ZONELAB_RIG": booted[0].rig,
         }
         try:
-            child = subprocess.Popen(list(command), env=env)  # noqa: S603 - the user's own command
+            child = starting.start(list(command), env=env)
         except OSError as error:
             raise HostError(f"cannot start {command[0]}: {error.strerror}") from None
         try:

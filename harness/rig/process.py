@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.errors import HostError
 from harness.rig.talk import Talk
-from harness.tools import proc
+from harness.tools import proc, starting
 
 _PROC = Path("/proc")
 
@@ -92,7 +92,7 @@ def stream(
     passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
     env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
     try:
-        child = subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
+        child = starting.start(
             list(argv),
             stdin=stdin,
             stdout=subprocess.PIPE if stdout is None else stdout,

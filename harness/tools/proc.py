@@ -1,4 +1,4 @@
-"""Run programs: the only use of subprocess, with argument lists and a whitelisted environment."""
+"""Run programs: argument lists, no shell, a whitelisted environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from harness import cleanup
 from harness.errors import HostError, Hung, TimedOut, ToolFailed
-from harness.tools import kernel_stack
+from harness.tools import kernel_stack, starting
 from harness.tools.virtual_clock import patience
 
 # Variables that a child inherits. LC_ALL makes output independent of the host's language.
@@ -162,7 +162,7 @@ def _lines(descriptor: int, deadline: float) -> Iterator[str]:
 
 
 def _start(
-    args: Sequence[str],
+    args: tuple[str, ...],
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None = None,
@@ -170,7 +170,7 @@ def _start(
 ) -> subprocess.Popen[str]:
     """Start a program with pipes for its output."""
     try:
-        return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
+        return starting.start(
             args,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=subprocess.PIPE,
@@ -253,7 +253,7 @@ def spawn(
     """
     args = [str(arg) for arg in argv]
     try:
-        return subprocess.Popen(  # noqa: S603 - as in run()
+        return starting.start(
             args,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
