@@ -160,7 +160,7 @@ def _progress(state: Path, drive: Drive, wanted: Wanted) -> LayoutProgress:
     left = apply.unfinished(state, drive.controller.serial)
     if left is None:
         planned = layout.plan(drive, wanted)
-        return LayoutProgress(wanted, planned, apply.steps_of(planned))
+        return LayoutProgress(wanted, planned, apply.steps_of(planned, drive))
     if left.wanted != wanted:
         record = apply.progress_file(state, drive.controller.serial)
         raise ConfigError(

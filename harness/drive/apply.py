@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.drive import precondition, survey
 from harness.drive.layout import Layout, PlannedNamespace, Role, Wanted
-from harness.drive.survey import Drive, Namespace
+from harness.drive.survey import Drive, Incarnation, Namespace
 from harness.errors import GuardRefused, ToolFailed
 from harness.machine.consent import Consent
 from harness.machine.guard import Guard
@@ -55,6 +55,7 @@ class LayoutStep:
     begun: bool = False  # stored before the command is given
     done: bool = False  # stored after the drive has carried it out
     before: tuple[int, ...] = ()  # numbers that existed before a creation
+    incarnation: Incarnation | None = None  # of the namespace to delete, or of the created one
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,13 @@ class LayoutProgress:
     schema_version: int = SCHEMA_VERSION
 
 
-def steps_of(layout: Layout) -> tuple[LayoutStep, ...]:
-    """Return the steps of a layout, in order."""
-    gone = [LayoutStep(Act.DELETE, nsid) for nsid in layout.delete]
+def steps_of(layout: Layout, drive: Drive) -> tuple[LayoutStep, ...]:
+    """Return the steps of a layout of this drive, in order."""
+    gone = [
+        LayoutStep(Act.DELETE, nsid, incarnation=space.incarnation if space else None)
+        for nsid in layout.delete
+        for space in [drive.namespace(nsid)]
+    ]
     new = [
         LayoutStep(act, role=one.role) for one in layout.create for act in (Act.CREATE, Act.ATTACH)
     ]
@@ -156,14 +161,17 @@ class Execution:
         """Carry out the remaining steps; return the new state of the drive.
 
         Raises:
-            GuardRefused: it is another drive, or a namespace to be deleted is in use.
+            GuardRefused: it is another drive, a namespace to be deleted is in use, or a later
+                namespace can have the number of the planned one.
             Refused: the firmware refuses a step; earlier steps stay done and recorded.
             ToolFailed: the drive did not create what was requested.
         """
+        resumed = any(step.begun for step in progress.steps)
         for index in range(len(progress.steps)):
             if progress.steps[index].done:
                 continue
             drive = self._read_drive(progress.layout)
+            self._require_planned(progress, index, drive, resumed=resumed)
             progress = self._carry_out(progress, index, drive)
         nvme_cli.rescan(self.device)
         self._wait_for_nodes(progress)
@@ -180,6 +188,34 @@ class Execution:
                 code="identity-changed",
             )
         return drive
+
+    def _require_planned(
+        self, progress: LayoutProgress, index: int, drive: Drive, *, resumed: bool
+    ) -> None:
+        """Refuse a namespace that others created after the one of this step was deleted.
+
+        After an interruption a deletion needs a proof. An attachment destroys nothing, and the
+        kernel has no number for a namespace that is not attached.
+        """
+        step = progress.steps[index]
+        if step.act is Act.ATTACH:
+            step = progress.steps[index - 1]
+        space = drive.namespace(step.nsid) if step.nsid is not None else None
+        if space is None:
+            return
+        planned, present = step.incarnation, space.incarnation
+        if planned is not None and planned.differs(present):
+            is_what = "is not the one that was planned"
+        elif step.act is Act.DELETE and resumed and not (planned and planned.is_proved(present)):
+            is_what = "may be a later one than was planned"
+        else:
+            return
+        path = progress_file(self.state, progress.layout.serial)
+        raise GuardRefused(
+            f"namespace {space.nsid} of {progress.layout.serial} {is_what}; it was left alone",
+            hint=f"remove {path} to plan from the current namespaces",
+            code="namespace-changed",
+        )
 
     def _carry_out(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
         """Carry out a step, unless the drive already did it before a kill."""
@@ -204,7 +240,9 @@ class Execution:
             argv = create_argv(self.device, planned)
             created = nvme_cli.create(argv)
             self.say(f"created namespace {created}: {planned.role}, {planned.size} B")
-            return replace(step, nsid=created)
+            names = nvme_cli.namespace(self.device, created).names
+            incarnation = Incarnation(names, self.host.boot_id(), None)
+            return replace(step, nsid=created, incarnation=incarnation)
         assert step.nsid is not None  # noqa: S101 - only a create step has none
         if step.act is Act.ATTACH:
             nvme_cli.attach(self.device, step.nsid, drive.controller.number)
@@ -257,7 +295,10 @@ class Execution:
         planned = _planned(layout, step)
         new = [space for space in drive.namespaces if space.nsid not in step.before]
         match = [space for space in new if _can_be(space, planned)]
-        return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
+        if len(match) != 1:
+            return step
+        (found,) = match
+        return replace(step, nsid=found.nsid, incarnation=found.incarnation, done=True)
 
     def _store(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])

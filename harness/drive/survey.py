@@ -16,6 +16,38 @@ from harness.tools.nvme_cli import COMMON, ControllerFacts, Format
 
 
 @dataclass(frozen=True, slots=True)
+class Incarnation:
+    """Distinguishes a namespace from a later one that has its number.
+
+    A drive may give the new one the names of the old one. The kernel numbers each block device
+    anew, but only within one boot.
+    """
+
+    names: tuple[str, ...]  # EUI-64 and NGUID; '': not reported
+    boot_id: str
+    disk: int | None  # number of its block device; null: not attached, or an old kernel
+
+    def differs(self, other: Incarnation) -> bool:
+        """Whether the two are certainly different namespaces."""
+        return self.names != other.names or (self._comparable(other) and self.disk != other.disk)
+
+    def is_proved(self, other: Incarnation) -> bool:
+        """Whether the two are certainly the same namespace."""
+        return self._comparable(other) and not self.differs(other)
+
+    def _comparable(self, other: Incarnation) -> bool:
+        return (
+            bool(self.boot_id)
+            and self.boot_id == other.boot_id
+            and None
+            not in (
+                self.disk,
+                other.disk,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Namespace:
     """A namespace. Zone fields are null on conventional namespaces."""
 
@@ -28,6 +60,7 @@ class Namespace:
     zone_size: Bytes | None
     zone_capacity: Bytes | None  # from its zone report
     active: int | None  # limit of active zones
+    incarnation: Incarnation
 
     @property
     def zones(self) -> int | None:
@@ -148,6 +181,11 @@ def _namespace(host: Host, device: str, nsid: int, node: str) -> Namespace:
         zone_size=zone_size,
         zone_capacity=zone_capacity,
         active=active,
+        incarnation=Incarnation(
+            record.names,
+            host.boot_id(),
+            host.sysfs.number(Path(node).name, "diskseq") if node else None,
+        ),
     )
 
 

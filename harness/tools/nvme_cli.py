@@ -64,6 +64,7 @@ class IdNamespace:
     metadata: int  # bytes per logical block
     format: int  # index of its LBA format
     formats: tuple[Format, ...]
+    names: tuple[str, str]  # EUI-64 and NGUID; '': not reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,7 @@ def parse_namespace(data: Any) -> IdNamespace:
         metadata=used.metadata,
         format=chosen,
         formats=formats,
+        names=(str(data.get("eui64") or ""), str(data.get("nguid") or "")),
     )
 
 

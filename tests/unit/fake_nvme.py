@@ -5,6 +5,7 @@ It stands in for the one function that starts programs, and keeps /sys and /dev 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,7 @@ class Space:
     zoned: bool
     attached: bool = True
     active: int = 14
+    name: str = ""  # EUI-64; '': the drive reports that of its number
 
 
 @dataclass
@@ -67,15 +69,18 @@ class FakeDrive:
     manages: bool = True
     most: int = 32
     serial: str = "SYNTHETIC"
+    boot_id: str = "boot-1"
     active_total: int | None = None
     common: bool = True
     reports_allocated: bool = True
     old_cli: bool = False
     rounds: bool = False
     shared: bool = False
+    numbers_disks: bool = True  # the kernel has diskseq
     spaces: dict[int, Space] = field(default_factory=dict)
     fail: tuple[int, str] | None = None
     steps: list[str] = field(default_factory=list)
+    disks: int = 0  # block devices since boot
 
     def run(self, argv: Sequence[str], **more: Any) -> Completed:
         """Stand in for ``proc.run``; other programs than nvme are real."""
@@ -139,6 +144,8 @@ class FakeDrive:
             "nvmcap": str(allocated),
             "flbas": space.format,
             "lbafs": formats,
+            "eui64": space.name or f"001b448b4a00000{nsid}",
+            "nguid": "0" * 32,
         }
 
     def _zoned(self, nsid: int) -> Any:
@@ -211,11 +218,19 @@ class FakeDrive:
             if space is None or not space.attached:
                 node.unlink(missing_ok=True)
                 if folder.exists():
-                    folder.rename(self.root / f"gone-{name}-{len(self.steps)}")
+                    folder.rename(self.root / f"gone-{name}-{len(self.steps)}-{self.disks}")
             elif not folder.exists():
                 self._appear(nsid, folder, node, space)
 
         self.count_writes({})
+        write_tree(self.root / "proc/sys/kernel/random", {"boot_id": self.boot_id})
+
+    def replace(self, nsid: int, **changes: Any) -> None:
+        """Delete a namespace and create one like it with its number, as another program does."""
+        space = self.spaces.pop(nsid)
+        self.publish()
+        self.spaces[nsid] = dataclasses.replace(space, **changes)
+        self.publish()
 
     def count_writes(self, written: Mapping[str, int]) -> None:
         """Show the bytes written to each namespace since boot."""
@@ -239,6 +254,9 @@ class FakeDrive:
             "queue/nr_zones": str(space.size // self.zone_size),
             "queue/logical_block_size": str(self.blocks[space.format]),
         }
+        self.disks += 1
+        if self.numbers_disks:
+            attributes["diskseq"] = str(self.disks)
         write_tree(folder, attributes)
         (folder / "holders").mkdir()
         (folder / "device").symlink_to(self.root / "sys/class/nvme/nvme0")

@@ -446,6 +446,69 @@ def test_layout_resumes_after_a_kill_at_any_write_of_its_progress(
     assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
 
 
+def killed(host: DriveHost, step: int, how: str = "before") -> None:
+    host.drive.fail = (step, how)
+    with pytest.raises(Killed):
+        apply(host)
+    host.drive.fail = None
+
+
+@pytest.mark.parametrize("nsid", [1, 2], ids=["deleted-by-us", "deleted-by-them"])
+@pytest.mark.parametrize("name", ["", "001b448b4a0000ff"], ids=["reused-name", "new-name"])
+def test_a_blank_namespace_that_others_created_since_is_not_deleted(
+    make: Make, nsid: int, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has the number and the size of a planned one, and on some drives its name."""
+    host = make()
+    blank = replace(host.drive.spaces[nsid], name=name)
+    if nsid == 1:
+        killed(host, 1, "after")
+        host.drive.spaces[1] = replace(blank)
+        host.drive.publish()
+    else:
+        killed(host, 2)
+        host.drive.replace(2, name=name)
+    steps = list(host.drive.steps)
+    assert apply(host) == 3
+    reported = capsys.readouterr().err
+    assert f"namespace {nsid} of SYNTHETIC is not the one that was planned" in reported
+    assert "/state/namespaces-SYNTHETIC.json to plan from the current namespaces" in reported
+    assert host.drive.steps == steps
+    assert host.drive.spaces[nsid] == blank
+    (host.drive.root / "state/namespaces-SYNTHETIC.json").unlink()
+    assert apply(host, "--zone-capacity", "1077MiB") == 0
+    assert described(host.drive) == AS_WANTED
+
+
+@pytest.mark.parametrize("unknown", ["boot", "disk"])
+def test_after_an_interruption_a_deletion_needs_a_proof(
+    make: Make, unknown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restart, or a kernel without diskseq. Without an interruption it needs none."""
+    host = make(numbers_disks=unknown != "disk")
+    killed(host, 2)
+    if unknown == "boot":
+        host.drive.boot_id = "boot-2"
+        host.drive.publish()
+    assert apply(host) == 3
+    assert "namespace 2 of SYNTHETIC may be a later one" in capsys.readouterr().err
+    assert 2 in host.drive.spaces
+    (host.drive.root / "state/namespaces-SYNTHETIC.json").unlink()
+    assert apply(host) == 0
+    assert described(host.drive) == AS_WANTED
+
+
+def test_a_namespace_in_the_place_of_the_created_one_is_not_attached(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make()
+    killed(host, 4)  # created, and not yet attached
+    host.drive.replace(1, name="001b448b4a0000ff")
+    assert apply(host) == 3
+    assert "namespace 1 of SYNTHETIC is not the one that was planned" in capsys.readouterr().err
+    assert not host.drive.spaces[1].attached
+
+
 BESIDE = Space(2 * 2048 * MIB, 1, zoned=True, attached=False)  # of the conventional one's size
 
 
