@@ -42,8 +42,7 @@ def _empty(host: Host, guard: Guard, device: Device, node: Path | None) -> None:
     guard.check_identity(device, node)
     if device.zoned:
         host.reset_zones(device, node)
-    else:
-        host.wipe(device, node)
+    host.wipe(device, node)
 
 
 class DeviceClaim:

@@ -16,7 +16,7 @@ from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.observe import foreign, signatures, zone_reports
 from harness.observe.direct_reads import Range
 from harness.observe.signatures import Signature
-from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
+from harness.observe.zone_reports import Zone
 from harness.quantities import format_size
 from harness.store.spec import Device, DeviceContents, Reason
 
@@ -299,16 +299,12 @@ def writable_in_place(host: Host, device: Device) -> list[Range]:
     if not device.zoned:
         return [(0, device.size)]
     zones = host.zones(device.path)
-    return [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
+    return [(zone.start, zone.size) for zone in zones if zone.in_place]
 
 
 def _end(zone: Zone) -> int:
     """Return the offset behind the last byte of a zone that may hold data."""
-    return zone.start + (zone.size if _has_no_pointer(zone) else zone.allocated)
-
-
-def _has_no_pointer(zone: Zone) -> bool:
-    return zone.type is ZoneType.CONVENTIONAL or zone.condition is ZoneCondition.NOT_WRITE_POINTER
+    return zone.start + (zone.size if zone.in_place else zone.allocated)
 
 
 def _was_counted(recorded: str, now: str) -> bool:

@@ -272,10 +272,19 @@ class Host:
         zone_reset.reset_all(Path(device.path), device.size, held)
 
     def wipe(self, device: Device, held: Path | None = None) -> None:
-        """Zero every place that can hold a signature; ``held`` is as for ``reset_zones``."""
+        """Zero every place that can hold a signature; ``held`` is as for ``reset_zones``.
+
+        Of a zoned device, these places are in its conventional zones, which no reset empties.
+        """
         exclusive = os.O_EXCL if held is None else 0
+        spots = signatures.wipe_spots(device.size)
+        if device.zoned:
+            zones = ((zone.start, zone.size) for zone in self.zones(device.path) if zone.in_place)
+            spots = signatures.wipe_spots_of_zones(zones)
+        if not spots:
+            return
         with descriptor(held or device.path, os.O_WRONLY | exclusive) as fd:
-            for offset, length in signatures.wipe_spots(device.size):
+            for offset, length in spots:
                 done = 0
                 while done < length:  # a write can be short
                     done += os.pwrite(fd, bytes(length - done), offset + done)

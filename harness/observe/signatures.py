@@ -95,6 +95,24 @@ def wipe_spots(size: int) -> list[tuple[int, int]]:
     return [(0, min(HEAD, size)), (max(size - TAIL, 0), min(TAIL, size))]
 
 
+def wipe_spots_of_zones(zones: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges to zero in zones (start, size) that a reset does not empty.
+
+    Adjacent zones are wiped like a device. A copy of a superblock can also be at a zone's start.
+    """
+    rows: list[tuple[int, int]] = []
+    spots: list[tuple[int, int]] = []
+    for start, size in zones:
+        spots.append((start, min(_SAMPLE, size)))
+        if rows and sum(rows[-1]) == start:
+            rows[-1] = (rows[-1][0], rows[-1][1] + size)
+        else:
+            rows.append((start, size))
+    return spots + [
+        (start + offset, length) for start, size in rows for offset, length in wipe_spots(size)
+    ]
+
+
 def _starts(probe: Probe, head: bytes, read: Read, zone_size: int | None) -> Iterator[bytes]:
     """Yield the places to look at: the device's start, or the start of each zone of a log."""
     if not probe.zones:

@@ -67,6 +67,13 @@ class Zone:
     type: ZoneType
 
     @property
+    def in_place(self) -> bool:
+        """Whether the zone has no write pointer: it can be written in place, and never reset."""
+        return (
+            self.type is ZoneType.CONVENTIONAL or self.condition is ZoneCondition.NOT_WRITE_POINTER
+        )
+
+    @property
     def allocated(self) -> int:
         """Bytes in use: the capacity of a full zone, else write pointer minus start."""
         if self.condition is ZoneCondition.FULL:

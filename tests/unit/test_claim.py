@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from harness.errors import GuardRefused
 from harness.machine.claim import clear
 from harness.machine.journal import JournalEntry, JournalEvent
+from harness.observe.zone_reports import Zone, ZoneType
 from harness.store.spec import Device
 from tests.fixtures.claims import Lab, spy
 from tests.runner import fakes
@@ -127,6 +129,32 @@ def test_nothing_is_written_before_the_claim_is_journalled(
     assert {"reset", "wipe"} <= set(steps)
 
 
+def test_signatures_in_conventional_zones_are_wiped(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset of zones leaves them as they are. Data of zones with a write pointer is not wiped."""
+    zones, size = lab.host.zones, lab.host.zones(lab.zoned.path)[0].size
+
+    def with_some(path: str, limit: int | None = None) -> list[Zone]:
+        plain = {0, 1, fakes.ZONES - 1} if path == lab.zoned.path else set()
+        return [
+            replace(one, type=ZoneType.CONVENTIONAL) if number in plain else one
+            for number, one in enumerate(zones(path, limit))
+        ]
+
+    monkeypatch.setattr(lab.host, "zones", with_some)
+    monkeypatch.setattr(lab.host, "reset_zones", lambda *_: None)
+    end = fakes.ZONES * size
+    places = (0, size, 2 * size - 1, 2 * size, end - size, end - 1)
+    with Path(lab.zoned.path).open("r+b") as file:
+        for place in places:
+            file.seek(place)
+            file.write(b"x")
+    clear(lab.host, lab.guard, [lab.zoned])
+    content = Path(lab.zoned.path).read_bytes()
+    assert [place for place in places if content[place]] == [2 * size]
+
+
 def _entry(device: Device, partner: Device) -> JournalEntry:
     return JournalEntry(
         JournalEvent.UP,
@@ -197,7 +225,7 @@ def test_the_descriptors_are_kept_from_the_guard_to_the_format(
         assert open_nodes(lab) == set()
     assert held[:2] == [both, both]
     through_descriptors = [str(path).startswith("/proc/self/fd/") for path in written]
-    assert through_descriptors == [True, True, False, False]  # at the end nothing is held
+    assert through_descriptors == [True] * 3 + [False] * 3  # at the end nothing is held
 
 
 @pytest.mark.parametrize("exchanged", ["nvme0n1", "nvme0n2"])
