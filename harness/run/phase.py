@@ -119,7 +119,7 @@ def execute(
     prepared = prepare(context, tenant, spec)
     started, offset = host.now(), host.monotonic() - running.began
     shift = offset - host.realtime()
-    progress = PhaseProgress(prepared.report.path, spec)
+    progress = PhaseProgress(prepared.report.path, prepared.stdout, spec)
     questions = running.level.questions(running.up) if spec.role is PhaseRole.MEASURED else ()
     # Not at the barriers: CPU time of the harness between phases does not disturb a program.
     before = _cpu(context)

@@ -20,16 +20,19 @@ def stall_limit(spec: PhaseSpec) -> float:
 
 
 class PhaseProgress:
-    """Follows the report file of one phase."""
+    """Follows the report file and the output of one phase."""
 
-    def __init__(self, report: Path, spec: PhaseSpec) -> None:
+    def __init__(self, report: Path, stdout: Path, spec: PhaseSpec) -> None:
         self._report = report
-        self._operations_in = program_of(spec).operations_in
+        self._stdout = stdout
+        self._spec = spec
+        self._program = program_of(spec)
         self._wanted = spec.operations
         self._duration = float(spec.flags.get("duration", 0) or 0)
         self._longest = stall_limit(spec)
         self._position = 0
         self._operations = 0
+        self._began: float | None = None  # first and last progress
         self._moved: float | None = None
 
     def share(self, seconds: float) -> float | None:
@@ -48,11 +51,22 @@ class PhaseProgress:
         self._operations += done
         if done:
             self._moved = seconds
-        if not self._longest or self._moved is None:
+            self._began = seconds if self._began is None else self._began
+        if not self._longest or self._moved is None or self._began is None:
             return False
         if self._wanted and self._operations >= self._wanted:
             return False
-        return seconds - self._moved > self._longest
+        if self._duration:  # then the program begins no more operations
+            seconds = min(seconds, self._began + self._duration)
+        return seconds - self._moved > self._longest and not self._is_closing()
+
+    def _is_closing(self) -> bool:
+        """Whether the output shows it. A report may lack the last operations of each thread."""
+        try:
+            text = self._stdout.read_text(errors="replace")
+        except OSError:
+            return False
+        return self._program.is_closing(self._spec, text)
 
     def _new_operations(self) -> int:
         try:
@@ -64,4 +78,4 @@ class PhaseProgress:
         complete = text[: text.rfind(b"\n") + 1]
         self._position += len(complete)
         lines = complete.decode("utf-8", errors="replace").splitlines()
-        return sum(self._operations_in(line) for line in lines)
+        return sum(self._program.operations_in(line) for line in lines)

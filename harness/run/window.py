@@ -51,7 +51,8 @@ class TenantProgram:
 
     def __post_init__(self) -> None:
         """Follow its report."""
-        self.progress = PhaseProgress(self.prepared.report.path, self.prepared.spec)
+        prepared = self.prepared
+        self.progress = PhaseProgress(prepared.report.path, prepared.stdout, prepared.spec)
 
     @property
     def running(self) -> bool:

@@ -125,6 +125,10 @@ class DbBench(LoadProgram):
         """Return the operations of a line of either kind of report."""
         return db_bench.operations_in(line)
 
+    def is_closing(self, spec: PhaseSpec, stdout: str) -> bool:
+        """Look for the benchmark's summary, which precedes the close."""
+        return any(one.benchmark == spec.benchmark for one in db_bench.summaries(stdout))
+
     def rows(self, report: Path) -> Rows:
         """Return the rows of the report file, or of the lines in ``<phase>.stderr``."""
         read = db_bench.stats_intervals if report.suffix == ".stderr" else db_bench.intervals

@@ -194,6 +194,10 @@ class LoadProgram(ABC):
     def operations_in(self, line: str) -> int:
         """Return the operations of a complete line of the report, 0 for other lines."""
 
+    def is_closing(self, spec: PhaseSpec, stdout: str) -> bool:  # noqa: ARG002
+        """Return whether the output so far shows that a phase's last operation has ended."""
+        return False
+
     @abstractmethod
     def rows(self, report: Path) -> Rows:
         """Return the rows of a report; ToolFailed: it is missing or damaged."""

@@ -63,7 +63,7 @@ def completed(code: int, stderr: str = "") -> proc.Completed:
 def a_stall(_: Patch, folder: Path) -> None:
     report = folder / "report.csv"
     report.write_text("secs_elapsed,interval_qps\n1,10\n")
-    progress = PhaseProgress(report, SPEC)
+    progress = PhaseProgress(report, folder / "stdout", SPEC)
     assert not progress.stalled(0)
     if progress.stalled(JUMP):
         raise TimedOut("stalled")
