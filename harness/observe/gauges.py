@@ -22,7 +22,7 @@ class Gauge:
     path: Path
     columns: tuple[str, ...]
     parse: Callable[[bytes], Values]  # one value per column; null where there is none
-    tail: bool = False  # read only the end of a growing file
+    tail: bool = False  # read only the last complete line of a growing file, and what follows
 
 
 def number(path: Path, column: str) -> Gauge:
@@ -97,7 +97,18 @@ class Reader:
             if gauge.path not in self._files:
                 self._files[gauge.path] = os.open(gauge.path, os.O_RDONLY | os.O_CLOEXEC)
             descriptor = self._files[gauge.path]
-            begin = max(os.fstat(descriptor).st_size - _LARGEST, 0) if gauge.tail else 0
-            return gauge.parse(os.pread(descriptor, _LARGEST, begin))
+            data = _last_line(descriptor) if gauge.tail else os.pread(descriptor, _LARGEST, 0)
+            return gauge.parse(data)
         except (OSError, ValueError, IndexError, ZonelabError):
             return None  # missing, too short, or not a number: null, never 0
+
+
+def _last_line(descriptor: int) -> bytes:
+    """Return the end of a file with at least one whole line, however long, if it has one."""
+    size, length = os.fstat(descriptor).st_size, _LARGEST
+    while True:
+        begin = max(size - length, 0)
+        data = os.pread(descriptor, size - begin, begin)
+        if begin == 0 or data.count(b"\n") > 1:
+            return data
+        length *= 4

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.observe import host_gauges, sampler, zone_reports, zone_states
-from harness.observe.gauges import Reader, devices_io, number
+from harness.observe.gauges import Gauge, Reader, devices_io, number
 from harness.observe.sampler import SampledSeries, Sampler
 from harness.observe.zone_states import COLUMNS
 from harness.tools import zlfs
@@ -64,6 +64,21 @@ def test_a_file_that_comes_later_is_found_then(tmp_path: Path) -> None:
     assert reader.read() == [42]
     (tmp_path / "moved_blocks").write_text("(none)\n")
     assert reader.read() == [None]
+    reader.close()
+
+
+@pytest.mark.parametrize("rest", ["", '{"n'], ids=["whole", "being-written"])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_line_of_any_length_is_read_whole(tmp_path: Path, before: int, rest: str) -> None:
+    """A line of zlfs's ledger lists the zones that were retired since the line before."""
+    line = json.dumps({"n": 7, "retired": ["x" * 90_000]}) + "\n"
+    (tmp_path / "ledger").write_text('{"n": 1}\n' * before + line + rest)
+
+    def parse(data: bytes) -> list[int | None]:
+        return [json.loads(data[: data.rindex(b"\n")].rpartition(b"\n")[2])["n"]]
+
+    reader = Reader([Gauge(tmp_path / "ledger", ("n",), parse, tail=True)])
+    assert reader.read() == [7]
     reader.close()
 
 
