@@ -185,9 +185,15 @@ def refuse(reasons: Sequence[Reason]) -> None:
 
 
 def companion(
-    host: Host, guard: Guard, device: Device, named: str | None
+    host: Host,
+    guard: Guard,
+    device: Device,
+    named: str | None,
+    remainder: Device | None = None,
 ) -> tuple[Device | None, Reason | None]:
     """Choose the conventional device: the named one, else a blank sibling namespace.
+
+    The ``remainder`` is none: it is filled or purged before the runs, and must stay so.
 
     Returns:
         The device, or the reason why there is none, with a hint about the option to use.
@@ -205,11 +211,15 @@ def companion(
         if host.sysfs.text(name, "queue/zoned") not in ("none", ""):
             continue
         candidate = host.device(str(host.sysfs.dev / name))
+        if remainder is not None and candidate.identity.key == remainder.identity.key:
+            why = f"{candidate.path} is the remainder, so it is no conventional device of a run"
+            refused = Reason("conventional-remainder", why, other)
+            continue
         reasons = guard.examine(candidate, device)
         if not reasons:
             return candidate, None
-        why = reasons[0]
-        refused = Reason(why.code, why.message, f"{other}, or {why.hint}" if why.hint else other)
+        first = reasons[0]
+        refused = replace(first, hint=f"{other}, or {first.hint}" if first.hint else other)
     return None, refused or Reason(
         "no-conventional", "no conventional device was named, and the drive has none", hint
     )

@@ -59,7 +59,7 @@ def inspect(
     name = Path(device.path).name
     used = [device, *more, *rest]
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
-    partner, reason = companion(host, guard, device, conventional)
+    partner, reason = companion(host, guard, device, conventional, *rest)
     inspection = Inspection(
         host=host_facts(host, host_name, _program()),
         device=device,

@@ -193,6 +193,27 @@ def test_a_remainder_is_examined_and_shown(
     assert [Path(seen.path).name for seen in found.contents] == ["nvme0n2", "nvme0n4", "nvme0n1"]
 
 
+@pytest.mark.parametrize("second", [False, True])
+def test_a_remainder_is_not_chosen_as_the_conventional_device(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str], second: bool
+) -> None:
+    """A run would wipe it, and with it the data that fills the drive."""
+    if second:
+        second_conventional(tmp_path / "machine")
+    assert main([*asked, "--remainder", "nvme0n1", "--format", "json"]) == 0
+    found = decode(Inspection, json.loads(capsys.readouterr().out))
+    assert found.remainder is not None
+    assert found.remainder.path.endswith("nvme0n1")
+    if second:
+        assert found.conventional is not None
+        assert found.conventional.path.endswith("nvme0n4")
+        return
+    assert found.conventional is None
+    assert found.conventional_reason is not None
+    assert found.conventional_reason.code == "conventional-remainder"
+    assert "-e conventional_device=" in found.conventional_reason.hint
+
+
 def test_without_a_remainder_there_is_none(
     asked: Asked, capsys: pytest.CaptureFixture[str]
 ) -> None:
