@@ -156,13 +156,25 @@ def _apply(
 
 
 def _progress(state: Path, drive: Drive, wanted: Wanted) -> LayoutProgress:
-    """Return the rest of an interrupted change, or a new plan."""
-    left = apply.unfinished(state, drive.controller.serial)
+    """Return the rest of an interrupted change, or a new plan.
+
+    Raises:
+        GuardRefused: a drive without a serial number would be changed. Nothing would distinguish it
+            from another one.
+    """
+    serial = drive.controller.serial
+    left = apply.unfinished(state, serial) if serial else None
     if left is None:
         planned = layout.plan(drive, wanted)
+        if not serial and (planned.delete or planned.create):
+            raise GuardRefused(
+                f"{drive.device} ({drive.controller.model}) reports no serial number",
+                hint="use its existing namespaces: leave namespaces_experiment out",
+                code="no-serial-number",
+            )
         return LayoutProgress(wanted, planned, apply.steps_of(planned, drive))
     if left.wanted != wanted:
-        record = apply.progress_file(state, drive.controller.serial)
+        record = apply.progress_file(state, serial)
         raise ConfigError(
             "an earlier change of this drive's namespaces, to another layout, is not finished",
             hint=f"repeat that command, or remove {record} to plan from the current namespaces",

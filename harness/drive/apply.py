@@ -22,6 +22,7 @@ from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
+from harness.store import checksums
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
 from harness.store.spec import Device, DeviceContents
@@ -82,8 +83,11 @@ def steps_of(layout: Layout, drive: Drive) -> tuple[LayoutStep, ...]:
 
 
 def progress_file(state: Path, serial: str) -> Path:
-    """Return the file that stores the progress of a drive."""
-    return state / f"namespaces-{re.sub(r'[^A-Za-z0-9._-]', '_', serial)}.json"
+    """Return the file that stores the progress of a drive, of that drive alone."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", serial)
+    if name != serial:
+        name += f"-{checksums.of_text(serial)[:8]}"
+    return state / f"namespaces-{name}.json"
 
 
 def unfinished(state: Path, serial: str) -> LayoutProgress | None:

@@ -851,3 +851,24 @@ def test_a_consent_is_used_by_one_deletion(make: Make, capsys: pytest.CaptureFix
     assert apply(host, "--erase", consent) == 3
     assert "an earlier wipe has used the consent" in capsys.readouterr().err
     assert 2 in host.drive.spaces
+
+
+def test_drives_without_a_serial_number_are_left_alone(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would share a file of progress, and the check of the serial number."""
+    host = make(serial="")
+    for more in ((), ("--apply", "--recreate", "")):
+        assert zonelab(host, *more) == 3
+        assert "(Synthetic ZN540) reports no serial number" in capsys.readouterr().err
+    assert host.drive.steps == []
+    as_it_is = ["--conventional", "4GiB", "--experiment", "rest"]
+    assert zonelab(host, "--apply", arguments=as_it_is) == 0
+
+
+def test_each_serial_number_has_its_own_file_of_progress(tmp_path: Path) -> None:
+    serials = ["A_B", "A/B", "A B", "AB"]
+    files = {command.apply.progress_file(tmp_path, serial) for serial in serials}
+    assert len(files) == len(serials)
+    assert tmp_path / "namespaces-A_B.json" in files
+    assert {file.parent for file in files} == {tmp_path}
