@@ -18,6 +18,7 @@ from analysis.judge.directions import (
 )
 from analysis.show.drawing import INK, Look, Plot, canvas, dots, legend, panels, slug, stamped
 from analysis.show.groups import MARKERS, PALETTE
+from analysis.show.point_labels import label_points
 from harness.metrics.catalogue import MetricKind
 
 _HEIGHT = 3.1
@@ -108,15 +109,13 @@ def pareto(points: Sequence[SettingValue], x: Axis, y: Axis, label: Label) -> Pl
         look: Look = {"alpha": 1, "linewidth": 0.7, "label": numbers.human(size, "B")}
         across, up = zip(*own.values(), strict=True)
         dots(axes, across, up, f"{marker}:", color, **look)
-        for (_, threshold), place in own.items():
-            offset: Look = {"xytext": (3, 3), "textcoords": "offset points"}
-            axes.annotate(f"{threshold:g}", place, fontsize=7, **offset)
     across, up = zip(*sorted(scaled[setting] for setting in front(costs)), strict=True)
     axes.plot(across, up, "-", color=INK, linewidth=1.4, alpha=0.6, label="front")
     axes.set_xlabel(x.label(x_unit))
     axes.set_ylabel(y.label(y_unit))
     axes.margins(0.1)
     legend(axes)
+    label_points(axes, [(f"{threshold:g}", place) for (_, threshold), place in scaled.items()])
     sentence = (
         "Means over runs. Numbers: finish threshold in % occupied. On the front, no other setting "
         "costs less in both."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -296,6 +297,36 @@ def test_figures_show_and_label_both_conventions() -> None:
             assert size in plot.svg
     assert "remaining" in (plots[0].svg or "")
     assert "could not hold the data" in plots[0].sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [1.0, 1e-3], ids=["spread", "crowded"])
+def test_labels_of_settings_cover_neither_each_other_nor_points(spread: float) -> None:
+    """Large thresholds cost the same; one setting far away moves the others together."""
+    costs = {0: (9, 1), 20: (3, 1.2), 50: (2.1, 1.5), 80: (2.02, 1.51), 90: (2.01, 1.51)}
+    points = [
+        SettingValue(size, step, metric, 1 + (costs[step][which] - 1) * scale, "h/0")
+        for which, metric in enumerate(("run.pad_bytes", "run.sa_host"))
+        for size in SIZES
+        for step in costs
+        for scale in [1.0 if (size, step) == (SIZES[0], 0) else spread * size / SIZES[0]]
+    ]
+    axis = Axis("run.pad_bytes", "pad", "B"), Axis("run.sa_host", "sa_host", "1")
+    with drawing.style(), drawing.keeping_figures():
+        figure = finish_figures.pareto(points, *axis, Label("zlfs", mark="replayed")).figure
+        assert figure is not None
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        labels = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(labels) == len(SIZES) * len(costs)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(labels, 2))
+    assert all(axes.get_window_extent().padded(1).containsx(box.x0) for box in labels)
+    marks = {
+        tuple(axes.transData.transform(xy))
+        for line in axes.lines
+        for xy in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+    assert not any(box.contains(*mark) for box in labels for mark in marks)
 
 
 def test_figures_without_numbers_say_so() -> None:
