@@ -26,15 +26,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from analysis.judge import stats, wording
+from analysis.judge import family, stats, wording
 from analysis.judge.compare import compare
-from analysis.judge.family import KNOWN_BEFORE
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
@@ -138,13 +137,12 @@ def judge(
     ``slower`` and ``different_code`` are those of ``compare``.
     """
     rows = [_rows(campaign, claim, slower, different_code=different_code) for claim in claims]
-    p_values = {
-        (index, place): p
+    tested = [
+        [((index, place), row) for place, row in enumerate(rows[index][0])]
         for index, claim in enumerate(claims)
         if claim.oracle is not Oracle.BAND
-        for place, p in _p_values(rows[index][0])
-    }
-    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    ]
+    adjusted = family.holm(tested, family.KNOWN_BEFORE)
     judged = []
     for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
         each = [
@@ -152,16 +150,6 @@ def judge(
         ] or [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why)]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
-
-
-def _p_values(rows: Sequence[Row]) -> Iterator[tuple[int, float]]:
-    """Yield the index and p of each row that counts in the family; p is 1 without a test."""
-    if not rows:
-        yield 0, 1.0
-    for place, row in enumerate(rows):
-        if row.verdict not in KNOWN_BEFORE:
-            p = None if row.verdict.is_silent else stats.p_beyond(row.estimate, row.floor)
-            yield place, 1.0 if p is None else p
 
 
 _WORST = (ClaimOutcome.PASS, ClaimOutcome.NOT_SHOWN, ClaimOutcome.FAIL)
@@ -209,7 +197,8 @@ def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> JudgedClaim:
 
 def _order(claim: StatedClaim, row: Row, p_holm: float | None) -> tuple[ClaimOutcome, str]:
     word = stats.verdict(row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm)
-    why = f"{word}" + ("" if p_holm is None else f", Holm p {p_holm:.2g}")
+    is_tested = p_holm is not None and word.is_judged
+    why = f"{word}" + (f", Holm p {p_holm:.2g}" if is_tested else "")
     if word is _OPPOSITE.get(claim.oracle):
         return ClaimOutcome.FAIL, why
     shown = word in (Verdict.BETTER, Verdict.WORSE)

@@ -106,23 +106,29 @@ def declared(judge: Judge) -> tuple[Declared, list[Row]]:
 def adjusted(
     found: Iterable[tuple[Claim, Sequence[tuple[K, Row]]]], uncounted: Collection[Verdict]
 ) -> dict[K, Claimed]:
-    """Return every comparison of claims with its claim and its Holm-adjusted p value.
+    """Return every comparison of claims with its claim and its Holm-adjusted p value."""
+    kept = [(claim, list(rows)) for claim, rows in found]
+    p_values = holm([rows for _, rows in kept], uncounted)
+    return {key: Claimed(claim, p_values.get(key)) for claim, rows in kept for key, _ in rows}
 
-    A claim without a test counts in the family with p = 1. Rows with ``uncounted`` verdicts do not
-    count.
+
+def holm(
+    found: Sequence[Sequence[tuple[K, Row]]], uncounted: Collection[Verdict]
+) -> dict[K, float]:
+    """Return the Holm-adjusted p value of each row that counts; ``found`` has the rows by claim.
+
+    A row or a claim without a test counts with p = 1. Rows with ``uncounted`` verdicts do not.
     """
-    claims: dict[K, Claim] = {}
-    p_values: dict[K | str, float] = {}
-    for claim, rows in found:
+    p_values: dict[K | int, float] = {}
+    for number, rows in enumerate(found):
         for key, row in rows:
-            claims[key] = claim
             if row.verdict not in uncounted:
                 p = stats.p_beyond(row.estimate, row.floor)
                 p_values[key] = p if row.verdict.is_judged and p is not None else 1.0
         if not rows:
-            p_values[claim.id] = 1.0
-    holm = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    return {key: Claimed(claim, holm.get(key)) for key, claim in claims.items()}
+            p_values[number] = 1.0
+    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    return {key: adjusted[key] for rows in found for key, _ in rows if key in adjusted}
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:

@@ -104,6 +104,30 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
     assert untested == [pytest.approx(p, rel=0.1) for p in stats.holm([*alone, 1.0, 1.0])[:2]]
 
 
+def test_a_descriptive_metric_counts_as_untested(tmp_path: Path) -> None:
+    """As in the study's own family: its difference is certain, and has no better side."""
+    read = "overwrite.device_read"
+
+    def change(result: Result) -> Result:
+        factor = 2.0 if result.level == "zenfs" else 1.0
+        odd = 1 + result.repetition * factor % 3 / 1e3
+        return with_metric(result, read, 1e9 * factor * odd)
+
+    folder = write_on_demand(tmp_path / "c", series=False, change=change)
+
+    def judged(*tables: str) -> list[JudgedClaim]:
+        return list(claims.judge(load(folder), claims.read(toml(folder, *tables))))
+
+    def p_value(why: str) -> float:
+        return float(why.rpartition("Holm p ")[2])
+
+    descriptive = table("different", level="zenfs", metric=read)
+    (alone,) = judged(table("worse"))
+    both, beside = judged(table("worse"), descriptive)
+    assert p_value(both.why) == pytest.approx(2 * p_value(alone.why), rel=0.1)
+    assert (beside.outcome, beside.why) == (ClaimOutcome.NOT_SHOWN, "descriptive")
+
+
 def test_a_claim_about_runs_that_cannot_be_compared_counts_as_untested(tmp_path: Path) -> None:
     folder = write_on_demand(tmp_path / "c", series=False, flags={"zlfs": {"sync": True}})
 
