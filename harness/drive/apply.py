@@ -208,15 +208,15 @@ class Execution:
         if space is None:
             return
         planned, present = step.incarnation, space.incarnation
-        if planned is not None and planned.differs(present):
-            is_what = "is not the one that was planned"
-        elif step.act is Act.DELETE and resumed and not (planned and planned.is_proved(present)):
-            is_what = "may be a later one than was planned"
-        else:
+        needs_proof = step.act is Act.DELETE and resumed
+        differs = planned is not None and planned.differs(present)
+        is_proved = planned is not None and planned.is_proved(present)
+        if not differs and (is_proved or not needs_proof):
             return
         path = progress_file(self.state, progress.layout.serial)
         raise GuardRefused(
-            f"namespace {space.nsid} of {progress.layout.serial} {is_what}; it was left alone",
+            f"namespace {space.nsid} of {progress.layout.serial} is not proved to be the planned"
+            " one; it was left alone",
             hint=f"remove {path} to plan from the current namespaces",
             code="namespace-changed",
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analysis.judge import directions
@@ -322,9 +323,9 @@ def test_labels_of_settings_cover_neither_each_other_nor_points(spread: float) -
     assert not any(one.overlaps(other) for one, other in itertools.combinations(labels, 2))
     assert all(axes.get_window_extent().padded(1).containsx(box.x0) for box in labels)
     marks = {
-        tuple(axes.transData.transform(xy))
+        tuple(place)
         for line in axes.lines
-        for xy in zip(line.get_xdata(), line.get_ydata(), strict=True)
+        for place in axes.transData.transform(np.asarray(line.get_xydata()))
     }
     assert not any(box.contains(*mark) for box in labels for mark in marks)
 

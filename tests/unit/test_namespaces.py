@@ -471,7 +471,7 @@ def test_a_blank_namespace_that_others_created_since_is_not_deleted(
     steps = list(host.drive.steps)
     assert apply(host) == 3
     reported = capsys.readouterr().err
-    assert f"namespace {nsid} of SYNTHETIC is not the one that was planned" in reported
+    assert f"namespace {nsid} of SYNTHETIC is not proved to be the planned one" in reported
     assert "/state/namespaces-SYNTHETIC.json to plan from the current namespaces" in reported
     assert host.drive.steps == steps
     assert host.drive.spaces[nsid] == blank
@@ -491,7 +491,7 @@ def test_after_an_interruption_a_deletion_needs_a_proof(
         host.drive.boot_id = "boot-2"
         host.drive.publish()
     assert apply(host) == 3
-    assert "namespace 2 of SYNTHETIC may be a later one" in capsys.readouterr().err
+    assert "namespace 2 of SYNTHETIC is not proved to be the planned one" in capsys.readouterr().err
     assert 2 in host.drive.spaces
     (host.drive.root / "state/namespaces-SYNTHETIC.json").unlink()
     assert apply(host) == 0
@@ -505,7 +505,7 @@ def test_a_namespace_in_the_place_of_the_created_one_is_not_attached(
     killed(host, 4)  # created, and not yet attached
     host.drive.replace(1, name="001b448b4a0000ff")
     assert apply(host) == 3
-    assert "namespace 1 of SYNTHETIC is not the one that was planned" in capsys.readouterr().err
+    assert "namespace 1 of SYNTHETIC is not proved to be the planned one" in capsys.readouterr().err
     assert not host.drive.spaces[1].attached
 
 
