@@ -49,7 +49,7 @@ class Space:
     zoned: bool
     attached: bool = True
     active: int = 14
-    name: str = ""  # EUI-64; '': the drive reports that of its number
+    name: str = ""  # EUI-64; '': the drive makes it of the number
 
 
 @dataclass
