@@ -36,15 +36,8 @@ class Incarnation:
         return self._comparable(other) and not self.differs(other)
 
     def _comparable(self, other: Incarnation) -> bool:
-        return (
-            bool(self.boot_id)
-            and self.boot_id == other.boot_id
-            and None
-            not in (
-                self.disk,
-                other.disk,
-            )
-        )
+        both = self.disk is not None and other.disk is not None
+        return both and bool(self.boot_id) and self.boot_id == other.boot_id
 
 
 @dataclass(frozen=True, slots=True)
