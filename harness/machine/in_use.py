@@ -16,7 +16,7 @@ from harness.machine.host import Host
 from harness.observe import openers
 from harness.observe.sysfs import Sysfs
 from harness.store.spec import Device, Reason
-from harness.tools.kernel import unescape
+from harness.tools.kernel import parse_mounts, unescape
 
 # A short-lived reader, such as smartctl, closes the device within these checks.
 _CHECKS = 5
@@ -214,21 +214,19 @@ def _mounts(host: Host, family: Collection[str]) -> list[str]:
     btrfs shows an anonymous device number, so the source is compared as well.
     """
     numbers = {host.sysfs.text(name, "dev") for name in family}
-    points = []
-    for line in host.proc_text("self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, source = left.split(), right.split()[1:2]
-        node = unescape(source[0]) if source else ""
-        same = node.startswith("/") and Path(os.path.realpath(node)).name in family
-        if len(fields) > 4 and (fields[2] in numbers or same):  # noqa: PLR2004
-            points.append(unescape(fields[4]))
-    return sorted(points)
+    return sorted(
+        str(mount.target)
+        for mount in parse_mounts(host.proc_text("self/mountinfo"))
+        if mount.device in numbers
+        or (mount.source.startswith("/") and _is_of(mount.source, family))
+    )
 
 
 def _swap(host: Host, family: Collection[str]) -> bool:
     lines = host.proc_text("swaps").splitlines()[1:]
-    return any(
-        Path(os.path.realpath(unescape(line.split()[0]))).name in family
-        for line in lines
-        if line.strip()
-    )
+    return any(_is_of(unescape(line.split()[0]), family) for line in lines if line.strip())
+
+
+def _is_of(path: str, family: Collection[str]) -> bool:
+    """Whether a path, also one through symbolic links, is of a device of the family."""
+    return Path(os.path.realpath(path)).name in family

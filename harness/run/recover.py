@@ -90,14 +90,8 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
 
 def mounts_below(host: Host, folder: Path) -> list[Path]:
     """Return mount points below ``folder``, in order of mounting."""
-    found = []
-    for line in host.proc_text("self/mountinfo").splitlines():
-        fields = line.split()
-        if len(fields) > 4:  # noqa: PLR2004 - proc(5): the fifth field is the mount point
-            target = Path(kernel.unescape(fields[4]))
-            if folder in target.parents:
-                found.append(target)
-    return found
+    mounts = kernel.parse_mounts(host.proc_text("self/mountinfo"))
+    return [mount.target for mount in mounts if folder in mount.target.parents]
 
 
 def mapped(host: Host, journal: Journal) -> list[str]:

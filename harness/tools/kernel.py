@@ -92,8 +92,7 @@ class Kernel:
 
     def mounts(self) -> list[Mount]:
         """Return all mounts, oldest first."""
-        text = (self.root / "proc/self/mountinfo").read_text(encoding="utf-8")
-        return [_mount(line) for line in text.splitlines()]
+        return parse_mounts((self.root / "proc/self/mountinfo").read_text(encoding="utf-8"))
 
     def mount_at(self, target: Path) -> Mount | None:
         """Return the topmost mount exactly at ``target``, or None."""
@@ -139,19 +138,29 @@ def _line(file: Path) -> str:
         return ""
 
 
-def _mount(line: str) -> Mount:
-    """Parse a line: ids, device, root, target, options, tags, " - ", type, source, options."""
-    left, _, right = line.partition(" - ")
-    fields = left.split()
-    filesystem, source, super_options = right.split(" ")[:3]
-    options = unescape(f"{fields[5]},{super_options}").split(",")
-    return Mount(
-        target=Path(unescape(fields[4])),
-        device=fields[2],
-        filesystem=filesystem,
-        source=unescape(source),
-        options=",".join(dict.fromkeys(options)),
-    )
+def parse_mounts(mountinfo: str) -> list[Mount]:
+    """Return the mounts of a /proc/self/mountinfo, oldest first.
+
+    A line has ids, device, root, target, options, tags, " - ", type, source, options. A line that
+    is cut off counts if it has its target.
+    """
+    found = []
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) > 4:  # noqa: PLR2004
+            filesystem, source, of_superblock = [*right.split(" "), "", "", ""][:3]
+            options = unescape(",".join([*fields[5:6], of_superblock])).split(",")
+            found.append(
+                Mount(
+                    target=Path(unescape(fields[4])),
+                    device=fields[2],
+                    filesystem=filesystem,
+                    source=unescape(source),
+                    options=",".join(dict.fromkeys(options)),
+                )
+            )
+    return found
 
 
 def unescape(text: str) -> str:
