@@ -222,6 +222,18 @@ class Level(ABC):
         """Refuse unknown options and bad values (ConfigError), in the plan and again in ``up``."""
         level_options.check(self.name, self.options, options)
 
+    def require_zones(self, device: Device) -> Reason | None:
+        """Return why a device does not suit: it has no zones, or fewer than the level needs."""
+        if not device.zoned:
+            return Reason("not-zoned", f"{device.path} has no zones", "name a zoned device")
+        if (device.zones or 0) < self.needs.zones:
+            return Reason(
+                "zones-too-few",
+                f"{self.name} needs {self.needs.zones} zones, {device.path} has {device.zones}",
+                "use a larger namespace",
+            )
+        return None
+
     def require_conventional(self, conventional: Device | None, least: int) -> Reason | None:
         """Return why a conventional device does not suit: missing, or below ``least`` bytes."""
         if conventional is None:

@@ -25,9 +25,6 @@ from harness.tools import native as programs
 from harness.tools import zone_reset, zoneprobe
 from harness.tools.direct_io import DirectIo
 
-# A zone for the label, a zone that stays empty, and a zone to measure.
-_MIN_ZONES = 3
-
 
 class RawDevice(Level):
     """Programs on bare zones; the label in zone 0 identifies the data of a killed run."""
@@ -35,7 +32,8 @@ class RawDevice(Level):
     name: ClassVar[str] = "raw-device"
     summary: ClassVar[str] = "bare zones, without file system or database: measures the device"
     kind: ClassVar[LevelKind] = LevelKind.RAW
-    needs: ClassVar[Needs] = Needs(_MIN_ZONES, 1, "one zone is written at a time")
+    # A zone for the label, a zone that stays empty, and a zone to measure.
+    needs: ClassVar[Needs] = Needs(3, 1, "one zone is written at a time")
     takes_database: ClassVar[bool] = False
     signatures: ClassVar[tuple[Probe, ...]] = (Probe("zoneprobe", 0, b"ZLPROBE1", 8, 32),)
     programs: ClassVar[tuple[str, ...]] = (zoneprobe.PROGRAM,)
@@ -48,15 +46,7 @@ class RawDevice(Level):
             programs.program(zoneprobe.PROGRAM)
         except HostError as error:
             return Reason.of(error)
-        if not device.zoned:
-            return Reason("not-zoned", f"{device.path} has no zones", "name a zoned device")
-        if (device.zones or 0) < _MIN_ZONES:
-            return Reason(
-                "zones-too-few",
-                f"raw-device needs {_MIN_ZONES} zones, {device.path} has {device.zones}",
-                "use a larger namespace",
-            )
-        return None
+        return self.require_zones(device)
 
     def up(self, context: LevelContext) -> LevelUp:
         """Reset all zones and write the label."""

@@ -89,7 +89,7 @@ class ZenFs(Level):
             zenfs.tool()
         except HostError as error:
             return Reason.of(error)
-        return self._probe_device(device)
+        return self.require_zones(device) or self._probe_queue(device)
 
     def probe_program(self, program: Path, name: str) -> Reason | None:
         """Check that the program can use ZenFS."""
@@ -202,18 +202,8 @@ class ZenFs(Level):
         if up.database_log is not None and up.database_log.parents[2].exists():
             shutil.rmtree(up.database_log.parents[2])
 
-    def _probe_device(self, device: Device) -> Reason | None:
+    def _probe_queue(self, device: Device) -> Reason | None:
         name = Path(device.path).name
-        if not device.zoned:
-            return Reason(
-                "not-zoned", f"ZenFS writes zones, {device.path} has none", "name a zoned device"
-            )
-        if (device.zones or 0) < zenfs.MIN_ZONES:
-            return Reason(
-                "zones-too-few",
-                f"ZenFS needs {zenfs.MIN_ZONES} zones, {device.path} has {device.zones}",
-                "use a larger namespace",
-            )
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
         own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one with "none"

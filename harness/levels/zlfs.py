@@ -98,7 +98,7 @@ class Zlfs(Level):
             native.library(zlfs.LIBRARY)
         except HostError as error:
             return Reason.of(error)
-        return _probe_zones(device)
+        return self.require_zones(device) or _probe_limits(device)
 
     def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002
         """Check that the program and the plug-in share one RocksDB.
@@ -247,17 +247,7 @@ def usable_zones(zones: int) -> int:
     return max(0, data - _KEPT_ZONES - max(_MIN_RESERVE, data * _RESERVE_PERCENT // 100))
 
 
-def _probe_zones(device: Device) -> Reason | None:
-    if not device.zoned:
-        return Reason(
-            "not-zoned", f"zlfs writes zones, {device.path} has none", "name a zoned device"
-        )
-    if (device.zones or 0) < MIN_ZONES:
-        return Reason(
-            "zones-too-few",
-            f"zlfs needs {MIN_ZONES} zones, {device.path} has {device.zones}",
-            "use a larger namespace",
-        )
+def _probe_limits(device: Device) -> Reason | None:
     limits = {"active": device.max_active_zones, "open": device.max_open_zones}
     for kind, limit in limits.items():
         if limit and limit < MIN_ACTIVE_ZONES:  # 0: no limit
