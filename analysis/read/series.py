@@ -29,7 +29,7 @@ class PlotSeries:
 def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
     header, columns = read_columns(run.path / "series" / "diskstats.csv")
-    zoned = Path(run.result.device.path).name
+    zoned = run.result.device.name
     found = []
     for name in ("zoned", "conventional"):
         own = [

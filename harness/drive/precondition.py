@@ -93,7 +93,7 @@ def kept_bytes(host: Host, paths: Paths, beside: Device, besides: Collection[str
     The rest is other namespaces, and partitions of conventional ones. Devices with an identity in
     ``besides`` are skipped.
     """
-    devices = (host.device(f"/dev/{name}") for name in _rest(host, Path(beside.path).name))
+    devices = (host.device(f"/dev/{name}") for name in _rest(host, beside.name))
     rest = (device for device in devices if device.identity.key not in besides)
     return Bytes(sum(_kept(host, paths, device) for device in rest))
 
@@ -130,7 +130,7 @@ class Preconditioning:
         self._guard = guard
         self._device = device
         self._say = say
-        self._name = Path(device.path).name
+        self._name = device.name
         self._looks = LastLooks(host, guard, [device])
         self._consent: Consent | None = None
         self._hottest: int | None = None

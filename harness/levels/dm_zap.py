@@ -102,7 +102,7 @@ class DmZap(TranslatedLevel):
 
     def mapped(self, context: LevelContext) -> tuple[str, ...]:
         """Return the layer that splits requests, then the target under it."""
-        name = Path(context.device.path).name
+        name = context.device.name
         return (f"{dmsetup.PREFIX}split-{name}", f"{dmsetup.PREFIX}zap-{name}")
 
     def make(self, context: LevelContext, target: Path) -> None:

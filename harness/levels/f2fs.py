@@ -189,7 +189,7 @@ class F2fs(FileSystemLevel):
         """Measure the times of collections; a file system runs one at a time."""
         return TimeBetween(
             self.kernel.sys("kernel", "tracing"),
-            f"zonelab-gc-{Path(zoned.path).name}",
+            f"zonelab-gc-{zoned.name}",
             "f2fs/f2fs_gc_begin",
             "f2fs/f2fs_gc_end",
             "dev",

@@ -166,12 +166,13 @@ class ZenFs(Level):
         )
         if not ended.ok:
             raise proc.failure(ended)
-        return _bytes_under(zenfs.dump(_name(up)).files, _COLD)
+        return _bytes_under(zenfs.dump(up.devices[0].name).files, _COLD)
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return free bytes and garbage from ``dump``; ZenFS does not count what its GC moves."""
-        dump = zenfs.dump(_name(up))
-        raw = {**zenfs.df(_name(up)), "garbage_bytes": dump.garbage_bytes, "zones": len(dump.zones)}
+        name = up.devices[0].name
+        dump = zenfs.dump(name)
+        raw = {**zenfs.df(name), "garbage_bytes": dump.garbage_bytes, "zones": len(dump.zones)}
         return LevelUsage(
             free_bytes=dump.free_bytes,
             gc_events=None,
@@ -182,7 +183,7 @@ class ZenFs(Level):
 
     def questions(self, up: LevelUp) -> tuple[Question, ...]:
         """Ask for space and zones: ZenFS prints nothing by itself."""
-        tool, device = zenfs.tool(), _name(up)
+        tool, device = zenfs.tool(), up.devices[0].name
         df, dump = (tuple(zenfs.read_argv(tool, name, device)) for name in ("df", "dump"))
         return (
             Question("zenfs-df", df, _DF_COLUMNS, _df_row),
@@ -191,7 +192,7 @@ class ZenFs(Level):
 
     def database_bytes(self, up: LevelUp) -> int:
         """Sum the lengths of the database's files."""
-        return _bytes_under(zenfs.dump(_name(up)).files, DB_IN_URI)
+        return _bytes_under(zenfs.dump(up.devices[0].name).files, DB_IN_URI)
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Writes always bypass the page cache; reads do where db_bench requests it."""
@@ -203,7 +204,7 @@ class ZenFs(Level):
             shutil.rmtree(up.database_log.parents[2])
 
     def _probe_queue(self, device: Device) -> Reason | None:
-        name = Path(device.path).name
+        name = device.name
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
         own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one with "none"
@@ -274,7 +275,3 @@ def _dump_row(stdout: str) -> tuple[int, ...]:
 
 def _bytes_under(files: Mapping[str, int], folder: str) -> int:
     return sum(size for name, size in files.items() if name.startswith(f"/{folder}/"))
-
-
-def _name(up: LevelUp) -> str:
-    return Path(up.devices[0].path).name

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from harness import levels
 from harness.machine.consent import Consent, digest_of
@@ -74,7 +73,7 @@ class Contents:
 
     def fingerprint(self, device: Device) -> str:
         """Return the form, a digest of samples, the boot's ID, and the writes since boot."""
-        writes = self._host.write_count(Path(device.path).name)
+        writes = self._host.write_count(device.name)
         return f"{_FORM}:{self.digest(device)}:{self._host.boot_id()}:{writes}"
 
     def digest(self, device: Device) -> str:
@@ -180,7 +179,7 @@ class Contents:
         if known != fingerprint:
             tell = self._progress(device, ranges, "read")
             digest = self._host.whole_digest(device.path, ranges, tell)
-        if self._host.write_count(Path(device.path).name) is not None:
+        if self._host.write_count(device.name) is not None:
             self._wholes[device.identity.key] = (fingerprint, digest)
         return digest
 
@@ -259,7 +258,7 @@ class Contents:
             return True
         if self._first_data(device, ranges) is not None:
             return False
-        if self._host.write_count(Path(device.path).name) is not None:
+        if self._host.write_count(device.name) is not None:
             self._blank[device.identity.key] = fingerprint
         return True
 

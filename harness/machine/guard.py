@@ -154,7 +154,7 @@ class Guard:
             GuardRefused: the device is gone or has another geometry, another device has its name,
                 or the node has another number.
         """
-        name = Path(device.path).name
+        name = device.name
         found = self._host.identity(name).key if self._host.sysfs.block(name).is_dir() else "gone"
         if found != device.identity.key:
             raise GuardRefused(
@@ -207,7 +207,7 @@ def companion(
         reasons = guard.examine(found, device)
         return (None, reasons[0]) if reasons else (found, None)
     refused: Reason | None = None
-    for name in host.sysfs.siblings(Path(device.path).name):
+    for name in host.sysfs.siblings(device.name):
         if host.sysfs.text(name, "queue/zoned") not in ("none", ""):
             continue
         candidate = host.device(str(host.sysfs.dev / name))

@@ -191,7 +191,7 @@ class Host:
             GuardRefused: no device has it (code ``missing``), or its namespace was created again
                 with another geometry (``not-zoned``, ``geometry-changed``).
         """
-        here = Path(planned.path).name
+        here = planned.name
         for name in [here, *self.sysfs.nodes()]:
             if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
                 found = self.device(str(self.sysfs.dev / name))

@@ -28,7 +28,7 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
 
     ``held``: this process has the device open exclusively, so nobody else can have it.
     """
-    name = Path(device.path).name
+    name = device.name
     asleep = suspended(host.sysfs, name)
     refusals = [asleep] if asleep else [*_listed_uses(host, device)]
     behind = host.sysfs.exported(name)
@@ -54,7 +54,7 @@ def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[
 
     ``exported_as``: a namespace of this machine that the NVMe target provides from the device.
     """
-    name, sysfs = Path(device.path).name, host.sysfs
+    name, sysfs = device.name, host.sysfs
     # A user of the whole disk uses each of its partitions.
     parent = sysfs.parent(name)
     disk_users = sysfs.holders(parent) if parent else []
@@ -102,7 +102,7 @@ def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[
 
 def _properties(sysfs: Sysfs, device: Device) -> Iterator[Reason]:
     """Yield the properties with which no device can be overwritten safely."""
-    name = Path(device.path).name
+    name = device.name
     if sysfs.number(name, "ro"):
         yield Reason("read-only", f"{device.path} is read-only")
     if uncounted := sysfs.uncounted(name):
@@ -123,7 +123,7 @@ def _properties(sysfs: Sysfs, device: Device) -> Iterator[Reason]:
 def _reserved(host: Host, device: Device) -> Iterator[Reason]:
     """Yield why another host may be using the drive. zonelab itself never reserves a drive."""
     try:
-        found = host.reservation(Path(device.path).name)
+        found = host.reservation(device.name)
     except OSError as error:
         yield Reason(
             "reservation-unknown",
@@ -156,7 +156,7 @@ def _open_uses(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
             "run zonelab outside of containers, or with the PID namespace of the machine",
         )
         return
-    name, sysfs = Path(device.path).name, host.sysfs
+    name, sysfs = device.name, host.sysfs
     watched = dict.fromkeys(nodes(sysfs.block_nodes(name), block=True), False)
     watched |= dict.fromkeys(nodes(sysfs.controller_nodes(name), block=False), False)
     watched |= dict.fromkeys(nodes(sysfs.namespace_nodes(name), block=False), True)
@@ -185,7 +185,7 @@ def nodes(numbers: Collection[str], *, block: bool) -> list[openers.Node]:
 
 def _loops(host: Host, device: Device) -> list[str]:
     """Return the loop devices on the device; they do not open it exclusively."""
-    own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
+    own = nodes(host.sysfs.block_nodes(device.name), block=True)
     return [
         name
         for name in host.sysfs.names()
@@ -195,7 +195,7 @@ def _loops(host: Host, device: Device) -> list[str]:
 
 def _targets(host: Host, device: Device) -> list[str]:
     """Return the paths under which the NVMe target exports the device, also without an open."""
-    own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
+    own = nodes(host.sysfs.block_nodes(device.name), block=True)
     return [path for path in host.sysfs.nvme_targets() if host.node(Path(path)) in own]
 
 
@@ -203,7 +203,7 @@ def _same_identity(host: Host, device: Device) -> list[str]:
     """Return the devices with this identity. Nodes of NVMe paths are not devices."""
     sysfs = host.sysfs
     key = device.identity.key
-    partition = sysfs.parent(Path(device.path).name) is not None
+    partition = sysfs.parent(device.name) is not None
     names = sysfs.names() if partition else sysfs.whole_devices()
     return [name for name in names if host.identity(name).key == key]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard
@@ -77,7 +76,7 @@ class LastLooks:
 
     def require_quiet(self, device: Device, own: int = 0) -> None:
         """Refuse a device that took more bytes since ``listen`` than zonelab's ``own``."""
-        name = Path(device.path).name
+        name = device.name
         written = self._counters()[name] - self._written[name] - own
         if written > 0:
             raise GuardRefused(
@@ -87,7 +86,7 @@ class LastLooks:
             )
 
     def _counters(self) -> dict[str, int]:
-        counters = self._host.disk_counters(Path(device.path).name for device in self._devices)
+        counters = self._host.disk_counters(device.name for device in self._devices)
         return {name: counter.write_bytes for name, counter in counters.items()}
 
     def _note_contents(self) -> None:

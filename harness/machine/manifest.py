@@ -104,7 +104,7 @@ def modules(host: Host) -> dict[str, dict[str, str]]:
 
 
 def _device(host: Host, device: Device) -> dict[str, Any]:
-    name = Path(device.path).name
+    name = device.name
     queue = {}
     for node in host.sysfs.queue_nodes(host.sysfs.parent(name) or name):
         folder = host.sysfs.block(node) / "queue"

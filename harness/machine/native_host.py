@@ -34,7 +34,7 @@ class NativeHost(Host):
 
     def __init__(self, drives: Iterable[Device]) -> None:
         super().__init__(_NoDisks())
-        self._drives = {Path(device.path).name: device for device in drives}
+        self._drives = {device.name: device for device in drives}
 
     def device(self, path: str) -> Device:
         """Return the drive with this path.

@@ -7,7 +7,6 @@ touches it first. The binding ends with the process, so there is nothing to rest
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from harness.machine.host import Host
 from harness.observe import perf
@@ -16,7 +15,7 @@ from harness.store.spec import Device
 
 def bind(host: Host, device: Device) -> str:
     """Bind this process to the processors of the drive's node; return a line about it."""
-    node = host.sysfs.text(Path(device.path).name, "device/device/numa_node")
+    node = host.sysfs.text(device.name, "device/device/numa_node")
     nodes = host.sysfs.root / "devices" / "system" / "node"
     if not node.isdigit():  # also -1: the firmware does not report it
         return f"not bound to processors: the NUMA node of {device.path} is unknown"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from harness import cleanup
 from harness.errors import HostError
@@ -25,7 +24,7 @@ def schedulers(
         HostError: the kernel does not offer the scheduler for one of them.
     """
     sysfs = host.sysfs
-    names = [sysfs.parent(Path(d.path).name) or Path(d.path).name for d in devices]
+    names = [sysfs.parent(d.name) or d.name for d in devices]
     before = {name: sysfs.schedulers(name)[0] for name in names}
     if not wanted or all(current == wanted for current in before.values()):
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from harness.rules.facts import RunFacts
 from harness.rules.rule import issue, rule, warning
@@ -23,6 +22,6 @@ def counted(run: RunFacts) -> Iterator[Issue]:
     device, entry = run.spec.conventional, run.ledger.entry(RUN) if run.ledger else None
     if run.spec.media_model is None or device is None or entry is None:
         return
-    name = Path(device.path).name
+    name = device.name
     if entry.media.get(name, 0) is None:
         yield issue("media-unknown", f"M of {name} is unknown: {entry.media_source}")

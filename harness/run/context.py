@@ -96,12 +96,12 @@ class RunningLevel:
     @property
     def zoned_name(self) -> str | None:
         """Kernel name of the zoned device; null if the level does not use it."""
-        return Path(self.device.path).name if self.level.uses_zoned else None
+        return self.device.name if self.level.uses_zoned else None
 
     @property
     def conventional_name(self) -> str | None:
         """Kernel name of the conventional device; null if the level does not use one."""
-        return Path(self.conventional.path).name if self.conventional else None
+        return self.conventional.name if self.conventional else None
 
     @property
     def names(self) -> list[str]:

@@ -56,7 +56,7 @@ def inspect(
     known = [host.device(conventional)] if conventional else []
     beside = _further(host, more_conventional, known, _require_conventional)
     rest = _further(host, [remainder] if remainder else [], [device, *more, *known, *beside])
-    name = Path(device.path).name
+    name = device.name
     used = [device, *more, *rest]
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional, *rest)

@@ -93,7 +93,7 @@ def closing_tracer(host: Host, folder: Path, runs: Sequence[RunSpec]) -> Iterato
 
 def is_whole(host: Host, device: Device) -> bool:
     """Whether a device is not a partition: traces show the disk, but not the partition."""
-    return host.sysfs.parent(Path(device.path).name) is None
+    return host.sysfs.parent(device.name) is None
 
 
 def _keys(spec: RunSpec) -> int:

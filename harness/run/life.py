@@ -170,7 +170,7 @@ class Life:
     def _require_fit(self) -> None:
         """Check the drives: an unhealthy one ends the campaign, a warm one gets time to cool."""
         for device in self._claim.devices:
-            name = Path(device.path).name
+            name = device.name
             health.require_healthy(self._context.host, name)
             health.wait_cool(self._context.host, name, self._context.say)
 
@@ -293,7 +293,7 @@ class Life:
             db = up.db.parent / f"db-{tenant.spec.name}"
             db.mkdir()
             up = replace(up, db=db, database_log=db / "LOG")
-        zoned = Path(tenant.spec.device.path).name if tenant.level.uses_zoned else None
+        zoned = tenant.spec.device.name if tenant.level.uses_zoned else None
         tenant.running = RunningLevel(
             tenant.level,
             up,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness.cleanup import cleaned
@@ -114,7 +113,7 @@ class Measurement:
             tenant.manifest |= {
                 "name": tenant.spec.level,
                 "options": dict(tenant.spec.options),
-                "device": Path(tenant.spec.device.path).name,
+                "device": tenant.spec.device.name,
                 "active": tenant.spec.active,
             }
         tenant.manifest |= {
@@ -219,7 +218,7 @@ def observers(
 ) -> list[SampledSeries]:
     """Return the series of a run: devices and machine once, level and zones by tenant."""
     names = [name for tenant in tenants for name in tenant.running.names]
-    names += [Path(device.path).name for device in zoned]
+    names += [device.name for device in zoned]
     # Programs of named tenants run in systemd scopes, not in the runner's own cgroup.
     load = None if tenants[0].spec.name else context.cgroups.load
     series = [
@@ -252,7 +251,7 @@ def utilisation(
     wanted = tenant.spec.cold or _NO_COLD
     allocated = tenant.snapshots[-1].allocated
     live = cold + database
-    drive = context.host.drive_capacity(Path(device.path).name)
+    drive = context.host.drive_capacity(device.name)
     elsewhere = precondition.kept_bytes(context.host, context.paths, device, others)
     return Utilisation(
         target=wanted.target_utilisation,

@@ -55,7 +55,7 @@ class Recording:
     ) -> None:
         self._host = host
         self._run = run
-        self._name = Path(device.path).name
+        self._name = device.name
         self._model = model
         key = checksums.of_text(device.identity.key)[:16]
         self._file = campaign / f"writes-{key}.json"
@@ -181,7 +181,7 @@ def recording(host: Host, campaign: Path, spec: RunSpec) -> Recording | None:
     device, model = spec.conventional, spec.media_model
     if device is None or model is None:
         return None
-    if host.media([Path(device.path).name]) is not None:
+    if host.media([device.name]) is not None:
         return None
     return Recording(host, campaign, spec.run, device, model)
 

@@ -157,7 +157,7 @@ class ResultBuilder:
     def _note_names(self) -> None:
         """Record the devices' names in the kernel log. Mapped ones exist while levels are up."""
         for device in self._devices:
-            name = Path(device.path).name
+            name = device.name
             self._named |= {name, *kernel_names.of_device(self._context.host.sysfs, name)}
 
     def _read_kernel_log(self) -> str | None:

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.cleanup import cleaned, first_of
 from harness.errors import ZonelabError
@@ -57,7 +56,7 @@ class Together:
             # Work of a level while other tenants were filled counts as a part of its own fill.
             tenant.snapshots[-1] = start
         seen = context.host.monotonic()
-        active = {Path(device.path).name: self._active(device) for device in self.zoned}
+        active = {device.name: self._active(device) for device in self.zoned}
         systemd = record.together.units
         programs = [self._program(tenant, systemd=systemd) for tenant in self.tenants]
         context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
@@ -140,7 +139,7 @@ class Together:
             return
         release = os.uname().release
         for tenant in self.tenants:
-            device = Path(tenant.spec.device.path).name
+            device = tenant.spec.device.name
             if not tenant.alone or not tenant.level.uses_zoned or device not in active:
                 continue
             zones = tenant.spec.zones
@@ -182,7 +181,7 @@ def _place(tenant: RunningTenant) -> dict[str, object]:
         "level": spec.level,
         "phase": tenant.measured[0].name.partition(".")[2],
         "weight": spec.weight,
-        "device": Path(device.path).name,
+        "device": device.name,
         "zones": [spec.zones.first, spec.zones.count] if spec.zones else None,
         "start_offset": spec.start_offset,
         "unit": tenant.manifest.get("unit", ""),

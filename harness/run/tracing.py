@@ -42,7 +42,7 @@ def traced(
         devices = [device for device in devices if is_whole(context.host, device)]
         zoned = [device for device in devices if device in zoned]
     metadata_zones = {
-        Path(tenant.device.path).name: context.levels[tenant.level].metadata_zones
+        tenant.device.name: context.levels[tenant.level].metadata_zones
         for tenant in tenants_of(spec)
         if tenant.zones is None
     }
@@ -52,9 +52,7 @@ def traced(
             return
         found = Tracer(
             source,
-            reports={
-                Path(device.path).name: partial(context.host.zones, device.path) for device in zoned
-            },
+            reports={device.name: partial(context.host.zones, device.path) for device in zoned},
             metadata_zones=metadata_zones,
             began=record.began,
             plain=not spec.tenants,

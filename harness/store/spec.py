@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NewType, Self
 
 from harness.errors import ZonelabError
@@ -129,6 +130,11 @@ class Device:
     max_active_zones: int | None  # 0: no limit; read from a path node under NVMe multipath
     scheduler: str  # active I/O scheduler
     schedulers: tuple[str, ...]  # I/O schedulers that the kernel offers for it
+
+    @property
+    def name(self) -> str:
+        """The last part of its path: the kernel's name of a block device."""
+        return Path(self.path).name
 
     @property
     def capacity(self) -> Bytes:

@@ -88,7 +88,7 @@ def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
 
 def _kind(where: str, device: Device) -> Iterator[str]:
     """Check the kind of a device, which follows from its name and model."""
-    wanted = kind_of(Path(device.path).name, device.model)
+    wanted = kind_of(device.name, device.model)
     if device.kind.ran and device.kind is not wanted:
         yield (
             f"{where}: device.kind: {device.path} has {device.kind.value}, "

@@ -184,7 +184,7 @@ def _of_tenant(
         if f"{device}.write_bytes" in disks.rows[0]:
             limits = _limits(result, device)
             if device == first.zoned:  # a slice has the blocks of its drive
-                limits = (_limits(result, Path(tenant.spec.device.path).name)[0], limits[1])
+                limits = (_limits(result, tenant.spec.device.name)[0], limits[1])
             lines = _device(disks, device, phases, tenant, limits, stopped=stopped)
             yield from (f"{DISKSTATS}: {text}" for text in check(lines, device))
 

@@ -67,7 +67,7 @@ class RecomputedTenant:
     @property
     def device(self) -> str:
         """The kernel name of its namespace."""
-        return Path(self.spec.device.path).name
+        return self.spec.device.name
 
     @property
     def phase(self) -> str:

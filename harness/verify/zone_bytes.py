@@ -52,7 +52,7 @@ def place(tenant: TenantSpec) -> TenantZones | None:
         return None
     own = tenant.zones or Extent(0, device.zones or 0)
     file = f"series/{prefixed(tenant.name, 'zones')}.csv"
-    return TenantZones(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
+    return TenantZones(file, device.name, own.first, own.count, device.zone_capacity)
 
 
 def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:

@@ -74,7 +74,7 @@ def run(host: Host, folder: Path) -> RunningLevel:
     level = SimpleNamespace(
         uses_zoned=False, sync=lambda _: None, database_bytes=lambda _: 0, usage=usage
     )
-    device = SimpleNamespace(path=f"/dev/{NAME}", native=False)
+    device = SimpleNamespace(path=f"/dev/{NAME}", name=NAME, native=False)
     up = SimpleNamespace()
     writer = RunWriter(folder, "x--r01")
     return RunningLevel(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)

@@ -13,7 +13,7 @@ from harness.run.measure import utilisation
 from harness.store.spec import Bytes, ColdSpec
 
 GIB = 1 << 30
-DEVICE = SimpleNamespace(path="/dev/nvme0n2", capacity=10 * GIB)
+DEVICE = SimpleNamespace(path="/dev/nvme0n2", name="nvme0n2", capacity=10 * GIB)
 
 
 def tenant(cold: int) -> Any:

@@ -49,7 +49,7 @@ class TraceSource(Protocol):
 
 def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
     """Return how the driver names and addresses the device."""
-    name = Path(device.path).name
+    name = device.name
     disk = sysfs.parent(name) or name
     paths = sysfs.queue_nodes(disk)
     nvme = bool(_NVME.match(disk))

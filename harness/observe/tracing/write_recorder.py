@@ -202,7 +202,7 @@ def kind_of(rwbs: str) -> Kind:
 
 def _numbers(sysfs: Sysfs, device: Device) -> Sequence[int]:
     """Return the kernel's numbers of the disks to which a device's requests go."""
-    name = Path(device.path).name
+    name = device.name
     if sysfs.parent(name) is not None:
         raise _untraceable(name, "it is a partition, and the kernel traces disks")
     found = []
