@@ -6,10 +6,10 @@ With a higher rate, a phase would measure the drive at its full speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from harness import known_drives, zn540
+from harness import known_drives
 from harness.errors import ConfigError
+from harness.known_drives import Bandwidth
 from harness.observe import zoneblk
 from harness.plan import drive_files
 from harness.plan.drive_models import DriveModel
@@ -23,18 +23,6 @@ from harness.workloads.fio_sweeps import Fio
 _NS_PER_S = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class RateCap:
-    """The highest bandwidths of a drive, in bytes per second of the drive's clock."""
-
-    write: float
-    read: float
-
-    def of(self, read_pct: float) -> float:
-        """Return the cap of a mix of reads and writes."""
-        return ALL / (read_pct / self.read + (ALL - read_pct) / self.write)
-
-
 def check(work: Fio, device: Device) -> None:
     """Refuse rates of sweeps and jobs that the drive cannot reach, if its bandwidth is known.
 
@@ -45,7 +33,7 @@ def check(work: Fio, device: Device) -> None:
     if cap is None:
         return
     for name, rate, jobs, read_pct in _rates(work, zoned=device.zoned):
-        most = cap.of(read_pct)
+        most = ALL / (read_pct / cap.read + (ALL - read_pct) / cap.write)
         if jobs * rate > most:
             times = f"{jobs} x " if jobs > 1 else ""
             raise ConfigError(
@@ -56,10 +44,10 @@ def check(work: Fio, device: Device) -> None:
             )
 
 
-def cap_of(device: Device) -> RateCap | None:
+def cap_of(device: Device) -> Bandwidth | None:
     """Return the cap of a ZN540, or of a modelled drive; null for other drives."""
     if device.kind is DeviceKind.HARDWARE and known_drives.is_drive(device.model, "ZN540"):
-        return RateCap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
+        return known_drives.ZN540_BANDWIDTH
     model = _model(device)
     return _cap(model) if model is not None else None
 
@@ -83,13 +71,13 @@ def _model(device: Device) -> DriveModel | None:
     return drive_files.model_served_as(rest.split(" ")[0])
 
 
-def _cap(model: DriveModel) -> RateCap:
+def _cap(model: DriveModel) -> Bandwidth:
     """Return the bandwidth of the slowest part that all data passes."""
     flash, front = model.flash, model.front
     programs = flash.dies * size(flash.program_unit.value)
     link, buffer = (_bandwidth(one.value) for one in (front.link_rate, front.write_rate))
     media = programs * _NS_PER_S / nanoseconds(flash.program.value)
-    return RateCap(write=min(link, buffer, media), read=link)
+    return Bandwidth(write=min(link, buffer, media), read=link)
 
 
 def _bandwidth(text: str) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from harness import zn540
+from harness.known_drives import ZN540_BANDWIDTH, Bandwidth
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import info, issue, rule, warning
 from harness.store.result import Issue
@@ -15,16 +15,8 @@ from harness.store.spec import Device, DeviceKind, RunSpec
 _LEAST = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """The highest bandwidth of a drive in B/s."""
-
-    write: int
-    read: int
-
-
 # By the model name that the controller reports.
-CAPS = {zn540.MODEL: Cap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)}
+CAPS = {zn540.MODEL: ZN540_BANDWIDTH}
 
 
 @rule(
@@ -90,5 +82,5 @@ def _main(spec: RunSpec, phase: PhaseFacts) -> Device | None:
     return spec.device if phase.zoned is not None else spec.conventional
 
 
-def _cap(device: Device) -> Cap | None:
+def _cap(device: Device) -> Bandwidth | None:
     return None if device.kind is not DeviceKind.HARDWARE else CAPS.get(device.model.strip())
