@@ -17,6 +17,7 @@ from harness.cli import main as cli
 from harness.cli.output import say_on_stderr, statuses
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 from harness.levels import LEVELS
+from harness.levels.filesystem import free_bytes
 from harness.machine.lock import exclusive
 from harness.machine.manifest import host_facts
 from harness.machine.native_host import NativeHost
@@ -157,21 +158,16 @@ def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
     """
     needed = max(drive.capacity for drive in drives)
     if _SHARED_MEMORY.is_dir():
-        free = min(_free(_SHARED_MEMORY), prerequisites.available_memory() - _SPARE_MEMORY)
+        free = min(free_bytes(_SHARED_MEMORY), prerequisites.available_memory() - _SPARE_MEMORY)
         if free >= needed:
             return _SHARED_MEMORY / f"zonelab-{os.getuid()}"
-    if _free(Path.cwd()) >= needed:
+    if free_bytes(Path.cwd()) >= needed:
         return STATE.absolute() / "drives"
     raise HostError(
         f"a drive of {needed} B fits neither into memory nor on the disk of {Path.cwd()}",
         hint="name a smaller drive: DEVICE=model:NAME?capacity=8GiB",
         code="no-room",
     )
-
-
-def _free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 def _options(arguments: argparse.Namespace) -> list[str]:

@@ -165,13 +165,13 @@ class TestCommand:
 
 
 def test_a_drive_that_fits_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_study, "_free", lambda _folder: 700 * MIB)
+    monkeypatch.setattr(native_study, "free_bytes", lambda _folder: 700 * MIB)
     monkeypatch.setattr(prerequisites, "available_memory", lambda: 1 << 40)
     drives = parse("model:zones-4m")
     with pytest.raises(HostError, match="fits neither") as refused:
         native_study.contents_folder(drives)
     assert refused.value.code == "no-room"
-    monkeypatch.setattr(native_study, "_free", lambda _folder: 768 * MIB)
+    monkeypatch.setattr(native_study, "free_bytes", lambda _folder: 768 * MIB)
     assert native_study.contents_folder(drives).parent == Path("/dev/shm")
     monkeypatch.setattr(prerequisites, "available_memory", lambda: 2 << 30)  # spare memory only
     assert native_study.contents_folder(drives) == Path.cwd() / "build/native/drives"
