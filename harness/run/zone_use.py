@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from harness.nulls import total
@@ -10,6 +9,7 @@ from harness.observe.tracing.tenant_tracer import Activity
 from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts
 from harness.store.result import Metric, Utilisation, catalogued
+from harness.tools.kernel import version_of
 
 # blk_types.h: BLK_STS_ZONE_OPEN_RESOURCE and BLK_STS_ZONE_ACTIVE_RESOURCE. Linux 6.10 removed a
 # status before them, so both are one less since.
@@ -18,9 +18,7 @@ _DENIED, _DENIED_BEFORE, _DENIED_CHANGED = (14, 15), (15, 16), (6, 10)
 
 def denied_opens(release: str, device: str, seen: Traced) -> int:
     """Return how many commands failed at a zone limit; ``release`` is as uname prints it."""
-    major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
-    recent = (int(major), int(minor)) >= _DENIED_CHANGED
-    denied = _DENIED if recent else _DENIED_BEFORE
+    denied = _DENIED if version_of(release) >= _DENIED_CHANGED else _DENIED_BEFORE
     return sum(
         commands
         for (name, _, status), commands in seen.commands.items()

@@ -38,10 +38,8 @@ class Kernel:
         return self.root.joinpath("sys", *parts)
 
     def version(self) -> tuple[int, int]:
-        """Return the running kernel's version: (7, 2) for ``7.2.12+deb13-amd64``."""
-        release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii")
-        major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
-        return int(major), int(minor)
+        """Return the running kernel's version, as ``version_of`` does."""
+        return version_of((self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii"))
 
     def configured(self, option: str) -> bool | None:
         """Whether the running kernel was built with an option such as ``CONFIG_XFS_RT``.
@@ -136,6 +134,12 @@ def _line(file: Path) -> str:
         return file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return ""
+
+
+def version_of(release: str) -> tuple[int, int]:
+    """Return a kernel's version from what uname prints: (7, 2) for ``7.2.12+deb13-amd64``."""
+    major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
+    return int(major), int(minor)
 
 
 def parse_mounts(mountinfo: str) -> list[Mount]:
