@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -105,9 +104,8 @@ def read(run: RunRecord) -> Amplification | None:
 def _phases(run: RunRecord) -> list[_Phase]:
     (flow,) = read_flows([run])
     entries = {entry.name: entry for entry in flow.entries}
-    began = datetime.fromisoformat(run.result.started)
     known = [phase for phase in run.result.phases if phase.name in entries]
-    starts = [(datetime.fromisoformat(one.started) - began).total_seconds() for one in known]
+    starts = [run.start_of(phase) for phase in known]
     found = []
     for index, phase in enumerate(known):
         begin, end = starts[index], starts[index] + phase.seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from analysis.read import parallel
@@ -12,7 +13,7 @@ from analysis.read.clock import model_time
 from harness.errors import RunFailed, UsageError
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
-from harness.store.result import Result, Status
+from harness.store.result import PhaseResult, Result, Status
 from harness.store.spec import (
     DeviceKind,
     HostPlan,
@@ -109,6 +110,11 @@ class RunRecord:
         if metric is None or metric.value is None or not math.isfinite(metric.value):
             return None
         return model_time(key, float(metric.value), metric.unit, self.result.device.dilation)
+
+    def start_of(self, phase: PhaseResult) -> float:
+        """Return the start of a phase, in seconds since the run began."""
+        began, started = map(datetime.fromisoformat, (self.result.started, phase.started))
+        return (started - began).total_seconds()
 
     def seconds(self, t: float) -> float:
         """Return seconds of the run's files on the clock of the drive's model."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Self
 
 from matplotlib.axes import Axes
@@ -99,9 +98,8 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds)
 
 def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
     """Shade every second phase of a run, and write the names above the upper panel."""
-    began = datetime.fromisoformat(run.result.started)
     for index, phase in enumerate(run.result.phases):
-        begin = run.seconds((datetime.fromisoformat(phase.started) - began).total_seconds())
+        begin = run.seconds(run.start_of(phase))
         end = begin + run.seconds(phase.seconds)
         for axes in (upper, lower):
             axes.axvspan(begin, end, color=GRID, alpha=_SHADES[index % 2])
