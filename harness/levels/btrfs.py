@@ -128,12 +128,9 @@ class Btrfs(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the reclaim counters of /sys/fs/btrfs/<uuid>/allocation/{data,metadata}/."""
         folder = self._allocation(Path(up.devices[0].path))
-        raw: dict[str, int] = {}
-        for space in _SPACES:
-            for name in (*_RECLAIM, *_STATE):
-                value = self.kernel.counter(*folder, space, name)
-                if value is not None:
-                    raw[f"{space}.{name}"] = value
+        names = [f"{space}/{name}" for space in _SPACES for name in (*_RECLAIM, *_STATE)]
+        found = self.kernel.counters(*folder, names=names)
+        raw = {name.replace("/", "."): value for name, value in found.items()}
         counts = [raw.get(f"{space}.reclaim_count") for space in _SPACES]
         sizes = [raw.get(f"{space}.reclaim_bytes") for space in _SPACES]
         source = f"/sys/{'/'.join(folder)}/{{data,metadata}}/reclaim_{{count,bytes}}"

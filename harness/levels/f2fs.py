@@ -152,11 +152,7 @@ class F2fs(FileSystemLevel):
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the blocks (4 KiB each) that GC moved from /sys/fs/f2fs/<slice>/."""
         device = self.device_of(up)
-        raw: dict[str, int] = {}
-        for name in (*_GC_BLOCKS, *_STATE):
-            value = self.kernel.counter("fs", "f2fs", device, name)
-            if value is not None:
-                raw[name] = value
+        raw = self.kernel.counters("fs", "f2fs", device, names=(*_GC_BLOCKS, *_STATE))
         moved = nulls.total(raw.get(name) for name in _GC_BLOCKS)
         source = f"/sys/fs/f2fs/{device}/{{{','.join(_GC_BLOCKS)}}}"
         missing = [name for name in _GC_BLOCKS if name not in raw]
@@ -208,12 +204,9 @@ class F2fs(FileSystemLevel):
         factor = context.device.dilation
         if factor == 1:
             return
-        device = self.device_of(self._describe(context))
-        for name in _SLEEPS:
-            usual = self.kernel.counter("fs", "f2fs", device, name)
-            if usual is not None:
-                names = ("fs", "f2fs", device, name)
-                self.kernel.set(*names, value=usual * factor, hint="a lower dilation")
+        folder = ("fs", "f2fs", self.device_of(self._describe(context)))
+        for name, usual in self.kernel.counters(*folder, names=_SLEEPS).items():
+            self.kernel.set(*folder, name, value=usual * factor, hint="a lower dilation")
 
     def _try(self, context: LevelContext, target: Path, size: Bytes) -> None:
         zoned = Path(context.device.path)

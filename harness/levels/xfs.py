@@ -19,7 +19,7 @@ from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import PERCENT, Option, Switch, Text, Whole, is_on
 from harness.observe.gauges import Gauge, Values, number
 from harness.observe.signatures import Probe
-from harness.store.spec import Bytes, Device, Reason, Scalar
+from harness.store.spec import Bytes, Device, Reason
 from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
 
 # The first versions of Linux and xfsprogs that support zones: Documentation/admin-guide/xfs.rst,
@@ -128,18 +128,14 @@ class Xfs(FileSystemLevel):
         device = self.device_of(up)
         stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")
         counts = xfs_stats.parse(stats.read_text(encoding="ascii"))
-        raw: dict[str, Scalar] = dict(counts or {})
-        for name in _STATE:
-            value = self.kernel.counter("fs", "xfs", device, "zoned", name)
-            if value is not None:
-                raw[name] = value
+        state = self.kernel.counters("fs", "xfs", device, "zoned", names=_STATE)
         source = f"/sys/fs/xfs/{device}/stats/stats: zoned, gc xpc"
         return LevelUsage(
             free_bytes=None,
             gc_events=counts["gc_write_calls"] if counts else None,
             gc_bytes=counts["gc_bytes"] if counts else None,
             gc_source=source if counts else f"{source}; this kernel does not have them",
-            raw=raw,
+            raw={**(counts or {}), **state},
         )
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:

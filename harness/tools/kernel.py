@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +114,11 @@ class Kernel:
             return int(self.sys(*parts).read_text(encoding="ascii").split()[0])
         except FileNotFoundError:
             return None
+
+    def counters(self, *folder: str, names: Iterable[str]) -> dict[str, int]:
+        """Return the numbers in files of a folder of sysfs, without those this kernel lacks."""
+        values = {name: self.counter(*folder, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     def set(self, *parts: str, value: Scalar, hint: str) -> None:
         """Write a value to a sysfs file.
