@@ -27,7 +27,7 @@ from harness.observe.kmsg import KernelLog
 from harness.observe.sampler import SampledSeries
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tracer import TraceSource
-from harness.observe.tracing.write_recorder import Recorder, WriteRecorder
+from harness.observe.tracing.write_recorder import WriteRecorder
 from harness.observe.zone_states import COLUMNS, ZoneStates
 from harness.quantities import SECTOR
 from harness.store.files import descriptor
@@ -117,7 +117,7 @@ class Host:
         """Return the drives' own count of commands; null: tracing must count them."""
         return None
 
-    def record_writes(self, device: Device, folder: Path) -> Recorder:
+    def record_writes(self, device: Device, folder: Path) -> WriteRecorder:
         """Start to record the commands of a conventional device; ``folder`` gets the trace.
 
         Raises:

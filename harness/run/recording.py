@@ -18,7 +18,7 @@ from pathlib import Path
 from harness.cleanup import cleaned
 from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.machine.host import Host
-from harness.observe.tracing.write_recorder import Recorder
+from harness.observe.tracing.write_recorder import WriteRecorder
 from harness.quantities import SECTOR
 from harness.run.ledger import BarrierSnapshot
 from harness.store import checksums, packed, write_records
@@ -62,7 +62,7 @@ class Recording:
         self._scratch = campaign / f"writes-{key}"
         self._marks: dict[str, int] = {}
         self._counted = 0
-        self._recorder: Recorder | None = None
+        self._recorder: WriteRecorder | None = None
         self._problem = ""
         self._history = self._begin(device)
 
@@ -149,7 +149,7 @@ class Recording:
             )
         return intervals
 
-    def _failed(self, recorder: Recorder) -> Counter[str]:
+    def _failed(self, recorder: WriteRecorder) -> Counter[str]:
         """Return the bytes of refused writes and write zeroes by interval."""
         found: Counter[str] = Counter()
         for one in recorder.refused:

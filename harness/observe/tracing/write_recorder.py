@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
 
 from harness.cleanup import cleaned
 from harness.errors import HostError, ToolFailed
@@ -36,25 +35,8 @@ _MINOR_BITS = 20  # of dev_t in the kernel
 _MOST = 1 << 20  # bytes per read; the kernel returns one page
 
 
-class Recorder(Protocol):
-    """Records the commands of one device, from when it is made until ``stop``."""
-
-    seconds: float  # CPU time of copying
-    refused: list[WriteCommand]  # failed ones; complete after ``commands``
-
-    def stop(self) -> None:
-        """End the recording. The second call does nothing."""
-
-    def commands(self) -> Iterator[WriteCommand]:
-        """Yield the commands in the order of their times, after ``stop``.
-
-        Raises:
-            ToolFailed: a command is missing or unreadable; earlier ones were returned.
-        """
-
-
 class WriteRecorder:
-    """A :class:`Recorder` by tracefs.
+    """Records the commands of one device by tracefs, from when it is made until ``stop``.
 
     Args:
         sysfs: where devices are found.
@@ -68,8 +50,8 @@ class WriteRecorder:
     """
 
     def __init__(self, sysfs: Sysfs, device: Device, tracing: Path, folder: Path) -> None:
-        self.seconds = 0.0
-        self.refused: list[WriteCommand] = []
+        self.seconds = 0.0  # CPU time of copying
+        self.refused: list[WriteCommand] = []  # failed ones; complete after ``commands``
         numbers = _numbers(sysfs, device)
         tracefs_buffer.require(tracing)
         self._instance = tracing / "instances" / _INSTANCE
@@ -112,10 +94,10 @@ class WriteRecorder:
             self._lost = tracefs_buffer.lost_events(self._instance)
 
     def commands(self) -> Iterator[WriteCommand]:
-        """Yield the commands in the order of their times; then remove the pages.
+        """Yield the commands in the order of their times, after ``stop``; then remove the pages.
 
         Raises:
-            ToolFailed: a command is missing or unreadable.
+            ToolFailed: a command is missing or unreadable; earlier ones were returned.
         """
         if self._error is not None:
             raise ToolFailed(f"recorded commands could not be stored: {self._error}")
