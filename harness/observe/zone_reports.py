@@ -87,7 +87,6 @@ class Zone:
 class ZoneCounts:
     """Summary of a zone report."""
 
-    empty: int
     active: int
     full: int
     allocated: int  # bytes; A of docs/methods.md
@@ -97,16 +96,15 @@ def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
     """Summarise a report; conventional zones count in none of the states.
 
     The first ``skip`` zones hold a level's metadata. They count as allocated and active, but not
-    as full or empty: ZenFS finishes an almost empty one at every mount.
+    as full: ZenFS finishes an almost empty one at every mount.
     """
-    empty = active = full = allocated = 0
+    active = full = allocated = 0
     for number, zone in enumerate(zones):
         allocated += zone.allocated
         active += zone.condition in ACTIVE
         if number >= skip:
-            empty += zone.condition is ZoneCondition.EMPTY
             full += zone.condition is ZoneCondition.FULL
-    return ZoneCounts(empty, active, full, allocated)
+    return ZoneCounts(active, full, allocated)
 
 
 def digest(zones: Iterable[Zone]) -> str:

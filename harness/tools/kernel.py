@@ -23,7 +23,6 @@ class Mount:
 
     target: Path
     device: str  # major:minor
-    filesystem: str
     source: str
     options: str  # of the mount and of the superblock
 
@@ -159,13 +158,12 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
         left, _, right = line.partition(" - ")
         fields = left.split()
         if len(fields) > 4:  # noqa: PLR2004
-            filesystem, source, of_superblock = [*right.split(" "), "", "", ""][:3]
+            _, source, of_superblock = [*right.split(" "), "", "", ""][:3]
             options = unescape(",".join([*fields[5:6], of_superblock])).split(",")
             found.append(
                 Mount(
                     target=Path(unescape(fields[4])),
                     device=fields[2],
-                    filesystem=filesystem,
                     source=unescape(source),
                     options=",".join(dict.fromkeys(options)),
                 )

@@ -11,16 +11,15 @@ from harness.tools import proc
 
 PROGRAM = "wipefs"
 _TIMEOUT_SECONDS = 120.0
-_COLUMNS = "OFFSET,TYPE,LABEL"
+_COLUMNS = "TYPE,LABEL"
 
 
 @dataclass(frozen=True, slots=True)
 class Magic:
-    """A signature on a device: libblkid's name of the format, its label, and its place."""
+    """A signature on a device: libblkid's name of the format, and its label."""
 
     kind: str
     label: str
-    offset: int
 
 
 def argv(path: str) -> list[str]:
@@ -48,8 +47,6 @@ def parse(stdout: str) -> list[Magic]:
         return []
     try:
         rows: list[dict[str, Any]] = json.loads(stdout)["signatures"]
-        return [
-            Magic(str(row["type"]), str(row["label"] or ""), int(row["offset"], 16)) for row in rows
-        ]
+        return [Magic(str(row["type"]), str(row["label"] or "")) for row in rows]
     except (ValueError, KeyError, TypeError) as error:
         raise ToolFailed(f"wipefs printed {stdout[:60]!r}", code="output-malformed") from error

@@ -217,11 +217,7 @@ def test_zone_reset_of_something_that_is_not_zoned(tmp_path: Path) -> None:
 def test_mounts_of_a_captured_mountinfo() -> None:
     found = Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt/lv"))
     assert found is not None
-    assert (found.source, found.filesystem, found.device) == (
-        "/dev/mapper/zonelab-lvtest",
-        "f2fs",
-        "253:0",
-    )
+    assert (found.source, found.device) == ("/dev/mapper/zonelab-lvtest", "253:0")
     assert found.options.startswith("rw,relatime,lazytime,background_gc=on")
     assert Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt")) is None
 
