@@ -88,14 +88,11 @@ class Kernel:
             return None
         return note[_NOTE_HEADER:].hex() or None
 
-    def mounts(self) -> list[Mount]:
-        """Return all mounts, oldest first."""
-        return parse_mounts((self.root / "proc/self/mountinfo").read_text(encoding="utf-8"))
-
     def mount_at(self, target: Path) -> Mount | None:
         """Return the topmost mount exactly at ``target``, or None."""
         wanted = Path(os.path.realpath(target))
-        mounts = [mount for mount in self.mounts() if mount.target == wanted]
+        text = (self.root / "proc/self/mountinfo").read_text(encoding="utf-8")
+        mounts = [mount for mount in parse_mounts(text) if mount.target == wanted]
         return mounts[-1] if mounts else None
 
     def block_name(self, path: Path) -> str:
