@@ -135,7 +135,7 @@ class Host:
 
     def zeroes(self, name: str) -> bool:
         """Whether a conventional device accepts Write Zeroes, so that the kernel can send them."""
-        whole = self.sysfs.parent(name) or name
+        whole = self.sysfs.disk(name)
         if self.sysfs.text(whole, "queue/zoned") == "host-managed":
             return False
         return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
@@ -163,8 +163,8 @@ class Host:
         node = str(self.sysfs.dev / name)
         zoned = self.sysfs.text(name, "queue/zoned") == "host-managed"
         number = self.sysfs.number(name, "queue/nr_zones")
-        scheduler, schedulers = self.sysfs.schedulers(self.sysfs.parent(name) or name)
-        block = self.sysfs.number(self.sysfs.parent(name) or name, "queue/logical_block_size")
+        scheduler, schedulers = self.sysfs.schedulers(self.sysfs.disk(name))
+        block = self.sysfs.number(self.sysfs.disk(name), "queue/logical_block_size")
         return Device(
             path=node,
             identity=self.sysfs.identity(name),

@@ -106,7 +106,7 @@ def modules(host: Host) -> dict[str, dict[str, str]]:
 def _device(host: Host, device: Device) -> dict[str, Any]:
     name = device.name
     queue = {}
-    for node in host.sysfs.queue_nodes(host.sysfs.parent(name) or name):
+    for node in host.sysfs.queue_nodes(host.sysfs.disk(name)):
         folder = host.sysfs.block(node) / "queue"
         names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
         values = {n: host.sysfs.text(node, f"queue/{n}") for n in names if (folder / n).is_file()}

@@ -24,7 +24,7 @@ def schedulers(
         HostError: the kernel does not offer the scheduler for one of them.
     """
     sysfs = host.sysfs
-    names = [sysfs.parent(d.name) or d.name for d in devices]
+    names = [sysfs.disk(d.name) for d in devices]
     before = {name: sysfs.schedulers(name)[0] for name in names}
     if not wanted or all(current == wanted for current in before.values()):
         yield

@@ -134,7 +134,7 @@ def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
 
     On other drives the series has no columns, so no file is written.
     """
-    disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
+    disks = dict.fromkeys(sysfs.disk(name) for name in names)
     # The drives are looked up once, not for each sample.
     servers = {disk: sysfs.exported(disk) or disk for disk in disks if sysfs.served(disk)}
 

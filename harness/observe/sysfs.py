@@ -102,7 +102,7 @@ class Sysfs:
 
         Without request queues (``mq``) the setting has no effect, and older kernels show 0.
         """
-        nodes = self.queue_nodes(self.parent(name) or name)
+        nodes = self.queue_nodes(self.disk(name))
         with_queues = [node for node in nodes if (self.block(node) / "mq").is_dir()]
         return [node for node in with_queues if self.text(node, "queue/iostats") == "0"]
 
@@ -147,6 +147,10 @@ class Sysfs:
             return None
         return Path(os.path.realpath(self.block(name))).parent.name
 
+    def disk(self, name: str) -> str:
+        """Return the disk of a partition, or the whole device itself."""
+        return self.parent(name) or name
+
     def partitions(self, name: str) -> list[str]:
         """Return the partitions of a device."""
         folder = self.block(name)
@@ -160,13 +164,13 @@ class Sysfs:
 
     def namespace_nodes(self, name: str) -> list[str]:
         """Return the numbers of NVMe's character nodes of a namespace (``/dev/ng0n1``)."""
-        head = _HEAD.match(self.parent(name) or name)
+        head = _HEAD.match(self.disk(name))
         generic = self.root / "class" / "nvme-generic" / f"ng{head[1]}n{head[2]}" if head else None
         return _numbers([generic / "dev"] if generic else [])
 
     def controller_nodes(self, name: str) -> list[str]:
         """Return the numbers of the drive's character nodes: NVMe controllers, sg and bsg."""
-        device = self.block(self.parent(name) or name) / "device"
+        device = self.block(self.disk(name)) / "device"
         patterns = ("nvme*/dev", "scsi_generic/*/dev", "bsg/*/dev")
         return _numbers(
             [device / "dev", *(file for pattern in patterns for file in device.glob(pattern))]
@@ -190,7 +194,7 @@ class Sysfs:
 
         With any transport but loop, the target may be on another machine.
         """
-        name = self.parent(name) or name
+        name = self.disk(name)
         controller = self.block(name) / "device"
         if _read(controller / "transport") != "loop":
             return None
@@ -212,7 +216,7 @@ class Sysfs:
         """Return the disks below a device: its own, or those that it is mapped to."""
         below = self.below(name)
         if not below:
-            return [self.parent(name) or name]
+            return [self.disk(name)]
         return list(dict.fromkeys(drive for part in below for drive in self.drives(part)))
 
     def suspended(self, name: str) -> str | None:
@@ -317,7 +321,7 @@ class Sysfs:
 
     def kind(self, name: str) -> DeviceKind:
         """Return the kind of the device, which shows whether its times are meaningful."""
-        return kind_of(self.parent(name) or name, self.model(name))
+        return kind_of(self.disk(name), self.model(name))
 
     def model(self, name: str) -> str:
         """Return the controller's model, the modelled drive's name, or the driver's name.
@@ -325,9 +329,9 @@ class Sysfs:
         A stacked device has the models of the drives below it.
         """
         below = self.drives(name)
-        if below != [self.parent(name) or name]:
+        if below != [self.disk(name)]:
             return _STACKED.join(dict.fromkeys(map(self.model, below)))
-        name = self.parent(name) or name
+        name = self.disk(name)
         if drive := self.served(name):
             return drive.name
         return self.text(name, "device/model") or re.sub(r"\d+$", "", name)

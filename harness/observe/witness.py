@@ -106,7 +106,7 @@ def completions(sysfs: Sysfs, names: Sequence[str]) -> dict[str, Completions]:
 
 def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the report of each disk's server by kernel name; {} unless all are modelled drives."""
-    disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
+    disks = dict.fromkeys(sysfs.disk(name) for name in names)
     found = {disk: sysfs.report(disk) for disk in disks}
     reports = {
         disk: report
@@ -136,7 +136,7 @@ def _of_disks(
     accepted: dict[str, int] = {}
     covers: dict[str, tuple[str, ...]] = {}
     for name in names:
-        disk = sysfs.parent(name) or name  # a drive does not know partitions
+        disk = sysfs.disk(name)  # a drive does not know partitions
         if any(disk in group for group in covers.values()):
             continue
         count, alone = written(disk)

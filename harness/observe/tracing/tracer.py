@@ -50,7 +50,7 @@ class TraceSource(Protocol):
 def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
     """Return how the driver names and addresses the device."""
     name = device.name
-    disk = sysfs.parent(name) or name
+    disk = sysfs.disk(name)
     paths = sysfs.queue_nodes(disk)
     nvme = bool(_NVME.match(disk))
     return WatchedDevice(
