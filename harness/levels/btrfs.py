@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from harness import nulls
 from harness.errors import ToolFailed
-from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.filesystem import MIB, MKFS_TIMEOUT_SECONDS, FileSystemLevel, text
 from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import PERCENT, Option, Text
 from harness.observe.gauges import Gauge, number
@@ -27,7 +27,6 @@ _MIN_ZONES = 10
 # still take. With small zones, fsync then fails with EAGAIN: measured in docs/levels.md, "btrfs".
 _CAPPED_SINCE = (7, 0)
 _CAPPED_CAPACITY = 256 * MIB  # the largest that failed; a short campaign passed on 288 MiB
-_MKFS_TIMEOUT_SECONDS = 600.0
 
 _SPACES = ("data", "metadata")
 # All groups of zones; older kernels lack the two sub-groups.
@@ -105,7 +104,7 @@ class Btrfs(FileSystemLevel):
         zoned = Path(context.device.path)
         context.check_devices()
         zone_reset.reset_all(zoned, context.device.size)
-        proc.run(mkfs_btrfs.argv(zoned, label=context.label), timeout=_MKFS_TIMEOUT_SECONDS)
+        proc.run(mkfs_btrfs.argv(zoned, label=context.label), timeout=MKFS_TIMEOUT_SECONDS)
         mount.mount(zoned, target, "btrfs", text(context.options, "mount_options"))
         threshold = context.options.get("bg_reclaim_threshold")
         if threshold is not None:  # reclaim block groups used less than this share (%)

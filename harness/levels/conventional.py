@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from harness.levels.filesystem import (
     COLD_BLOCK,
+    MKFS_TIMEOUT_SECONDS,
     XFS_ERRORS,
     XFS_MOUNTED,
     XFS_SIGNATURE,
@@ -22,8 +23,6 @@ from harness.levels.options import Option, Switch, Text, is_on
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import coldfill, mkfs_ext4, mkfs_xfs, mount, proc
-
-_MKFS_TIMEOUT_SECONDS = 600.0
 
 
 class Conventional(FileSystemLevel):
@@ -41,7 +40,7 @@ class Conventional(FileSystemLevel):
         """Cut the device, format, mount, and precondition on request."""
         context.check_devices()
         source = self.slice(context, context.device.capacity)
-        proc.run(self.mkfs(source, context), timeout=_MKFS_TIMEOUT_SECONDS)
+        proc.run(self.mkfs(source, context), timeout=MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, self.filesystem, text(context.options, "mount_options"))
         if self.prepares(context.device, context.options):
             precondition(target, context.progress)

@@ -31,7 +31,7 @@ MIB = 1 << 20
 COLD_BLOCK = 4096
 # Time to write back all dirty pages, which can fill the memory.
 _SYNC_TIMEOUT_SECONDS = 600.0
-_MKFS_TIMEOUT_SECONDS = 600.0
+MKFS_TIMEOUT_SECONDS = 600.0
 
 # xfs and conventional-xfs make the same file system.
 XFS_SIGNATURE = Probe("xfs", 0, b"XFSB", 108, 12)
@@ -191,7 +191,6 @@ class FileSystemLevel(Level):
         )
         return LevelUp(
             db=target / "db",
-            fs_uri=None,
             cold_dir=target / "cold",
             devices=tuple(device for device in devices if device is not None),
             database_log=target / "db" / "LOG",
@@ -264,7 +263,7 @@ class TranslatedLevel(FileSystemLevel):
         """Make the file system on the translated device and mount it."""
         filesystem = text(context.options, "filesystem") or self.filesystem
         mkfs = mkfs_xfs if filesystem == "xfs" else mkfs_ext4
-        proc.run(mkfs.argv(device, label=context.label), timeout=_MKFS_TIMEOUT_SECONDS)
+        proc.run(mkfs.argv(device, label=context.label), timeout=MKFS_TIMEOUT_SECONDS)
         mount.mount(device, target, filesystem, text(context.options, "mount_options"))
 
 

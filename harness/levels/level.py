@@ -83,10 +83,10 @@ class LevelUp:
     run's manifest: versions, builds, sizes that the level chose.
     """
 
-    db: Path | None
-    fs_uri: str | None
-    cold_dir: Path | None
-    devices: tuple[Device, ...]
+    db: Path | None = None
+    fs_uri: str | None = None
+    cold_dir: Path | None = None
+    devices: tuple[Device, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     mount_options: str = ""
     database_log: Path | None = None

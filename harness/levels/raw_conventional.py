@@ -48,7 +48,7 @@ class RawConventional(Level):
         device = context.conventional
         if device is None:
             raise ValueError(f"{self.name} runs on a conventional device")
-        up = LevelUp(db=None, fs_uri=None, cold_dir=None, devices=(device,))
+        up = LevelUp(devices=(device,))
         with bring_up(self, context, up):
             context.check_devices()
             with descriptor(device.path, os.O_WRONLY) as handle:

@@ -52,13 +52,7 @@ class RawDevice(Level):
         """Reset all zones and write the label."""
         self.check_options(context.options)
         device, aux = Path(context.device.path), context.scratch / AUX
-        up = LevelUp(
-            db=None,
-            fs_uri=None,
-            cold_dir=None,
-            devices=(context.device,),
-            records=(aux / self.own_ledger,),
-        )
+        up = LevelUp(devices=(context.device,), records=(aux / self.own_ledger,))
         self.down(up)  # remove the remains of a killed run of this name
         with bring_up(self, context, up):
             aux.mkdir(parents=True)

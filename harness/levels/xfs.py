@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from harness.levels.filesystem import (
     MIB,
+    MKFS_TIMEOUT_SECONDS,
     XFS_ERRORS,
     XFS_MOUNTED,
     XFS_SIGNATURE,
@@ -30,7 +31,6 @@ _REALTIME = "CONFIG_XFS_RT"
 # mkfs.xfs refuses data devices below 300 MiB; metadata of a zoned file system takes about 1 %.
 _LEAST_SLICE = 320 * MIB
 _SLICE_SHARE = 50
-_MKFS_TIMEOUT_SECONDS = 600.0
 
 _STATE = ("max_open_zones", "nr_open_zones", "zonegc_low_space")
 
@@ -111,7 +111,7 @@ class Xfs(FileSystemLevel):
         argv = mkfs_xfs.argv(
             source, label=context.label, m=text(context.options, "m"), r=f"rtdev={zoned}"
         )
-        proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+        proc.run(argv, timeout=MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, "xfs", mount_options(zoned, context))
         if "zonegc_low_space" in context.options:
             # The share (%) of unused space that is kept writable.

@@ -119,9 +119,7 @@ class ZenFs(Level):
         # ZenFS has no labels: the superblock contains the folder's name, which serves as one.
         folder = aux / context.label
         up = LevelUp(
-            db=None,
             fs_uri=f"zenfs://dev:{device.name}",
-            cold_dir=None,
             devices=(context.device,),
             environment={"LD_PRELOAD": str(plugin)} if plugin else {},
             mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),

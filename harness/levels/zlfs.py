@@ -131,9 +131,7 @@ class Zlfs(Level):
         self.check_options(context.options)
         device, aux = context.device, context.scratch / AUX
         up = LevelUp(
-            db=None,
             fs_uri=_uri(device, aux),
-            cold_dir=None,
             devices=(context.device,),
             environment={"LD_PRELOAD": str(native.library(zlfs.LIBRARY))},
             mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),
