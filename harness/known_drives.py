@@ -8,14 +8,14 @@ from harness import zn540
 
 
 @dataclass(frozen=True, slots=True)
-class Bandwidth:
+class BandwidthCap:
     """The highest bandwidths of a drive, in bytes per second of the drive's clock."""
 
     write: float
     read: float
 
 
-ZN540_BANDWIDTH = Bandwidth(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
+ZN540_CAP = BandwidthCap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
 
 # Names as publications have them, and the model names that controllers report instead.
 _CONTROLLERS = {"ZN540": zn540.MODELS}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from harness import known_drives
 from harness.errors import ConfigError
-from harness.known_drives import Bandwidth
+from harness.known_drives import BandwidthCap
 from harness.observe import zoneblk
 from harness.plan import drive_files
 from harness.plan.drive_models import DriveModel
@@ -44,10 +44,10 @@ def check(work: Fio, device: Device) -> None:
             )
 
 
-def cap_of(device: Device) -> Bandwidth | None:
+def cap_of(device: Device) -> BandwidthCap | None:
     """Return the cap of a ZN540, or of a modelled drive; null for other drives."""
     if device.kind is DeviceKind.HARDWARE and known_drives.is_drive(device.model, "ZN540"):
-        return known_drives.ZN540_BANDWIDTH
+        return known_drives.ZN540_CAP
     model = _model(device)
     return _cap(model) if model is not None else None
 
@@ -71,13 +71,13 @@ def _model(device: Device) -> DriveModel | None:
     return drive_files.model_served_as(rest.split(" ")[0])
 
 
-def _cap(model: DriveModel) -> Bandwidth:
+def _cap(model: DriveModel) -> BandwidthCap:
     """Return the bandwidth of the slowest part that all data passes."""
     flash, front = model.flash, model.front
     programs = flash.dies * size(flash.program_unit.value)
     link, buffer = (_bandwidth(one.value) for one in (front.link_rate, front.write_rate))
     media = programs * _NS_PER_S / nanoseconds(flash.program.value)
-    return Bandwidth(write=min(link, buffer, media), read=link)
+    return BandwidthCap(write=min(link, buffer, media), read=link)
 
 
 def _bandwidth(text: str) -> float:

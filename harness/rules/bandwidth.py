@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness import zn540
-from harness.known_drives import ZN540_BANDWIDTH, Bandwidth
+from harness.known_drives import ZN540_CAP, BandwidthCap
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import info, issue, rule, warning
 from harness.store.result import Issue
@@ -16,7 +16,7 @@ _LEAST = 0.3
 
 
 # By the model name that the controller reports.
-CAPS = {zn540.MODEL: ZN540_BANDWIDTH}
+CAPS = {zn540.MODEL: ZN540_CAP}
 
 
 @rule(
@@ -82,5 +82,5 @@ def _main(spec: RunSpec, phase: PhaseFacts) -> Device | None:
     return spec.device if phase.zoned is not None else spec.conventional
 
 
-def _cap(device: Device) -> Bandwidth | None:
+def _cap(device: Device) -> BandwidthCap | None:
     return None if device.kind is not DeviceKind.HARDWARE else CAPS.get(device.model.strip())
