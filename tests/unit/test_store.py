@@ -75,8 +75,8 @@ def test_lock_names_its_holder(tmp_path: Path) -> None:
             caught.value.message,
         )
         record = json.loads(path.read_text())
-        path.write_text(json.dumps(record | {"since": record["since"] - 7500}))
-        assert f"on {os.uname().nodename} for 2 h 5 min: " in holder(path)
+        path.write_text(json.dumps(record | {"since": record["since"] - 7200}))
+        assert f"on {os.uname().nodename} for 2 h 0 min: " in holder(path)
     assert not is_held(path)
 
 
@@ -118,6 +118,18 @@ def test_the_lock_names_its_last_holder_only(tmp_path: Path) -> None:
         pass
     with exclusive(path, "campaign c"):
         assert holder(path).startswith("campaign c (pid ")
+
+
+def test_a_holder_that_is_not_recorded_yet_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "lock" / "machine"
+    with exclusive(path, "campaign c"):
+        path.write_text("")
+        assert holder(path) == ""
+        with (
+            pytest.raises(HostError, match="another run is under way: unknown"),
+            exclusive(path, "campaign d"),
+        ):
+            pass
 
 
 def test_a_path_that_cannot_be_a_lock_is_refused(tmp_path: Path) -> None:
