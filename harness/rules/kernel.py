@@ -15,9 +15,9 @@ from harness.store.spec import DeviceKind
 # block/blk-core.c, drivers/nvme, drivers/scsi, drivers/ata and fs/jbd2 print these. Levels declare
 # the messages of their file systems. Some drivers refuse discards as "operation not supported".
 _DEVICE = (
-    r"I/O [Ee]rror|(?<!not supported) error, dev |Buffer I/O"
+    r"I/O [Ee]rror|(?<!not supported) error, dev "
     r"|rejecting I/O to (?:offline|dead) device|nvme.* timeout, "
-    r"|nvme.*(?:resetting controller|controller is down|Device not ready"
+    r"|nvme.*(?:reset(?:ting)? controller|controller is down|Device not ready"
     r"|after (?:probe|reset) failure)|FAILED Result|ata\d+.*(?:exception Emask|failed command)"
     r"|PCIe Bus Error: severity=Uncorrected|JBD2: (?:Error|Detected IO)|Aborting journal on"
 )
@@ -37,16 +37,17 @@ _LOCKUP = (
 _HUNG = r"INFO: task .* blocked (?:in I/O wait )?for more than \d+ seconds"
 _MACHINE_CHECK = (
     r"\[Hardware Error\]|Machine [Cc]heck|MCE MEMORY ERROR|CMCI storm detected|Memory failure: 0x"
-    r"|EDAC \w+: \d+ [CU]E "
+    r"|EDAC \w+: \d+ [CU]E |Uncorrected hardware memory error"
 )
 _UNCORRECTED = (
     r"\d+ UE |Uncorrected|Machine Check Exception|Memory failure: 0x|severity: (?:fatal|recov)"
+    r"|System Fatal error"
 )
 _THROTTLED = r"clock throttled|power limit notification|critical temperature reached"
-# Status 0xbd "Too Many Active Zones", 0xbe "Too Many Open Zones": as the block layer calls them, as
-# nvme does, and as nvme does without CONFIG_NVME_VERBOSE_ERRORS.
-_ACTIVE_LIMIT = r"active zones exceeded|(?i:too many active zones)|sct 0x1 / sc 0xbd"
-_OPEN_LIMIT = r"open zones exceeded|(?i:too many open zones)|sct 0x1 / sc 0xbe"
+# Status 0xbd "Too Many Active Zones", 0xbe "Too Many Open Zones": as the block layer prints them,
+# and as nvme does, with or without their names (CONFIG_NVME_VERBOSE_ERRORS).
+_ACTIVE_LIMIT = r"active zones exceeded|sct 0x1 / sc 0xbd"
+_OPEN_LIMIT = r"open zones exceeded|sct 0x1 / sc 0xbe"
 _ZONE_LIMIT = r"(?:active|open) zones exceeded"
 
 

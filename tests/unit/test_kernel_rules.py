@@ -21,8 +21,9 @@ from tests.fixtures.run_facts import good_run
 IO, WRITE, ZONES = "io-errors", "kernel-write-failed", "active-zones-exceeded"
 OOPS, LOCKUP, HUNG = "kernel-oops", "kernel-lockup", "hung-task"
 MCE, HOT = "machine-check", "cpu-throttled"
+LIMITS = {ZONES, "open-zones-exceeded"}
 # Issues of a device. The others are of the machine.
-OF_DEVICE = {IO, WRITE, ZONES, "open-zones-exceeded"}
+OF_DEVICE = {IO, WRITE, *LIMITS}
 
 MESSAGES = [
     # NVMe
@@ -36,6 +37,9 @@ MESSAGES = [
     (IO, "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
     (IO, "nvme nvme0: Device not ready; aborting reset, CSTS=0x1"),
     (IO, "nvme nvme0: Removing after probe failure status: -19"),
+    (IO, "nvme nvme0: Disabling device after reset failure: -19"),
+    (IO, "nvme nvme0: resetting controller due to persistent internal error"),
+    (IO, "nvme nvme1: frozen state error detected, reset controller"),
     (IO, "nvme 0000:01:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction"),
     # SCSI and ATA
     (IO, "critical target error, dev sdg, sector 6274678784 op 0x7:(ZONE_APPEND) flags 0x104000"),
@@ -43,6 +47,7 @@ MESSAGES = [
     (IO, "ata9.00: exception Emask 0x0 SAct 0x600000 SErr 0x0 action 0x6 frozen"),
     (IO, "ata9.00: failed command: WRITE FPDMA QUEUED"),
     (IO, "sd 0:0:1:0: rejecting I/O to offline device"),
+    (IO, "scsi 13:0:0:0: rejecting I/O to dead device"),
     (IO, "blk_update_request: I/O error, dev sdd, sector 0 op 0x1:(WRITE) flags 0x0 phys_seg 2"),
     (IO, "print_req_error: I/O error, dev vda, sector 1859136 flags 100001"),
     # File systems
@@ -50,6 +55,7 @@ MESSAGES = [
     (IO, "EXT4-fs error (device sdm): ext4_discard_preallocations:5001: comm prometheus: Error -5"),
     (IO, "EXT4-fs warning (device dm-4): ext4_end_bio:343: I/O error 10 writing to inode 1182507"),
     (IO, "JBD2: Error -5 detected when updating journal superblock for sdk-8."),
+    (IO, "JBD2: Detected IO errors while flushing file data on vda1-8"),
     (IO, "Aborting journal on device nvme0n1p1-8."),
     (IO, 'XFS (dm-0): metadata I/O error in "xfs_trans_read_buf_map" at daddr 0x780002 len 1'),
     (IO, "XFS (dm-0): log I/O error -5"),
@@ -76,6 +82,7 @@ MESSAGES = [
         ZONES,
         "active zones exceeded error, dev nvme0n2, sector 0 op 0x1:(WRITE) flags 0x0",
     ),  # source
+    ("open-zones-exceeded", "open zones exceeded error, dev nvme0n2, sector 0 op 0x1:(WRITE)"),
     # The kernel itself
     (OOPS, "BUG: kernel NULL pointer dereference, address: 000000000000000b"),
     (OOPS, "BUG: unable to handle kernel paging request at ffff8821a7674960"),
@@ -92,6 +99,8 @@ MESSAGES = [
     (LOCKUP, "rcu: INFO: rcu_sched self-detected stall on CPU"),
     (LOCKUP, "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"),
     (LOCKUP, "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 0-... } 6 jiffies"),
+    (LOCKUP, "rcu: rcu_sched kthread starved for 14983 jiffies! g2629 f0x0 RCU_GP_WAIT_FQS(5)"),
+    (LOCKUP, "BUG: workqueue lockup - pool cpus=1 node=0 flags=0x0 nice=0 stuck for 34s!"),
     (HUNG, "INFO: task kworker/u8:0:5 blocked for more than 120 seconds."),
     (HUNG, "INFO: task kworker/u48:7:1511 blocked for more than 122 seconds."),
     # The processor
@@ -102,9 +111,14 @@ MESSAGES = [
         "EDAC MC1: 262 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0 (channel:1 slot:0)",
     ),
     (MCE, "EDAC sbridge MC1: HANDLING MCE MEMORY ERROR"),
+    (MCE, "[Hardware Error]: Corrected error, no action required."),
+    (MCE, "mce: CMCI storm detected: switching to poll mode"),
+    (MCE, "mce: Uncorrected hardware memory error in user-access at 8a398a400"),
+    (MCE, "Memory failure: 0x8a398a: recovery action for dirty LRU page: Recovered"),
     (HOT, "mce: CPU6: Package temperature above threshold, cpu clock throttled (total events = 1)"),
     (HOT, "CPU0: Core temperature above threshold, cpu clock throttled (total events = 18821)"),
     (HOT, "CPU9: Core power limit notification (total events = 1)"),
+    (HOT, "thermal thermal_zone4: critical temperature reached (128 C), shutting down"),
 ]
 HARMLESS = [
     "nvme nvme0: pci function 10000:e1:00.0",
@@ -152,14 +166,18 @@ def test_a_message_is_an_issue_if_it_concerns_the_run(run: RunFacts, code: str, 
     named = set(kmsg.names_in(line))
     assert bool(named) == (code in OF_DEVICE)
     (found,) = issues(run, [line], named)
-    assert (found.code, found.actual) == (code, None if code == ZONES else 1)
-    assert code == ZONES or line.strip() in found.message
+    assert (found.code, found.actual) == (code, None if code in LIMITS else 1)
+    assert code in LIMITS or line.strip() in found.message
     of_others = [issue.code for issue in issues(run, [line], {"nvme9n9", "nvme9", "dm-99"})]
     assert of_others == ([] if code in OF_DEVICE else [code])
 
 
-def test_an_error_that_names_no_device_counts(run: RunFacts) -> None:
-    (found,) = issues(run, ["md: super_written gets error=-5"], {"nvme0n2"})
+@pytest.mark.parametrize(
+    "line",
+    ["md: super_written gets error=-5", "loop: Write error at byte offset 9178112, length 1024."],
+)
+def test_an_error_that_names_no_device_counts(run: RunFacts, line: str) -> None:
+    (found,) = issues(run, [line], {"nvme0n2"})
     assert found.code == WRITE
 
 
@@ -216,6 +234,13 @@ def test_a_stall_of_an_emulated_machine_is_a_warning(run: RunFacts, code: str) -
             ["mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: b200000000070f0f"],
             Severity.ERROR,
         ),
+        (["{1}[Hardware Error]: event severity: corrected"], Severity.WARNING),
+        (["{1}[Hardware Error]: event severity: recoverable"], Severity.ERROR),
+        (["{1}[Hardware Error]: event severity: fatal"], Severity.ERROR),
+        (["[Hardware Error]: Corrected error, no action required."], Severity.WARNING),
+        (["[Hardware Error]: Uncorrected, software restartable error."], Severity.ERROR),
+        (["[Hardware Error]: System Fatal error."], Severity.ERROR),
+        (["Memory failure: 0x8a398a: already hardware poisoned"], Severity.ERROR),
     ],
 )
 def test_corrected_machine_checks_are_warnings(
