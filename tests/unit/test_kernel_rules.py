@@ -15,7 +15,7 @@ from harness.observe import kmsg
 from harness.rules import judge
 from harness.rules.facts import RunFacts
 from harness.store.result import Issue, Severity
-from harness.store.spec import DeviceKind
+from harness.store.spec import NATIVE, DeviceKind
 from tests.fixtures.run_facts import good_run
 
 IO, WRITE, ZONES = "io-errors", "kernel-write-failed", "active-zones-exceeded"
@@ -196,7 +196,7 @@ def test_lines_of_a_kind_are_one_issue(run: RunFacts) -> None:
     lines = [line for code, line in MESSAGES if code == IO]
     devices = {name for line in lines for name in kmsg.names_in(line)}
     (found,) = issues(run, [*lines, *HARMLESS], devices)
-    assert (found.code, found.actual) == (IO, len(lines))
+    assert (found.code, found.expected, found.actual) == (IO, 0, len(lines))
     assert lines[0] in found.message
 
 
@@ -260,8 +260,12 @@ def test_faults_of_kernel_and_device_make_a_run_invalid(run: RunFacts) -> None:
 
 def test_lost_records_are_a_warning(run: RunFacts) -> None:
     log = "1.0 a\n# records lost here: 6\n2.0 b\n# records lost here: 2\n"
-    (found,) = judge(replace(run, kernel_log=log))
-    assert (found.code, found.severity, found.actual) == ("kernel-log-lost", Severity.WARNING, 8)
+    device = replace(run.spec.device, kind=DeviceKind.MODELLED, model=f"{NATIVE} zones-4m")
+    files = replace(run, spec=replace(run.spec, device=device))  # faults of the machine count
+    for one in (run, files):
+        (found,) = judge(replace(one, kernel_log=log))
+        assert (found.code, found.severity) == ("kernel-log-lost", Severity.WARNING)
+        assert (found.expected, found.actual) == (0, 8)
 
 
 def test_a_program_cannot_invalidate_a_run(run: RunFacts) -> None:

@@ -36,6 +36,7 @@ from tests.fixtures.run_facts import MIB, disk, parsed, plain, usage
 from tests.runner.fakes import phase
 
 ROOT = Path(__file__).parents[2]
+SIZE = "target_file_size_base"
 FIXTURES = ROOT / "tests" / "fixtures" / "db_bench"
 BROKEN = Closure("kernel", "device", ClosureState.BROKEN, above=9, below=8, low=9, high=9)
 
@@ -151,6 +152,36 @@ def test_phase_rules(
     assert [(i.code, i.severity) for i in judge(with_phase(good, **changes))] == [(code, severity)]
 
 
+@pytest.mark.parametrize(
+    ("changes", "message", "expected", "actual"),
+    [
+        ({"exit_code": 3}, "overwrite: ended with exit status 3", 0, None),
+        ({"exit_code": None, "signal": 11}, "overwrite: ended by signal 11", 0, None),
+        ({"timed_out": True}, "overwrite: killed after 60 s", 0, None),
+        ({"parsed": None, "parse_error": "damaged"}, "damaged", None, None),
+        ({"parsed": None}, "the output of overwrite could not be parsed", None, None),
+        (
+            {"parsed": parsed(summary=None, summaries=3)},
+            "overwrite printed 3 summary lines, not one",
+            1,
+            3,
+        ),
+        ({"parsed": parsed(wrong_reads=7)}, "overwrite: 7 reads returned wrong data", 0, 7),
+    ],
+)
+def test_what_an_issue_of_a_phase_reports(
+    good: RunFacts, changes: dict[str, Any], message: str, expected: object, actual: object
+) -> None:
+    (found,) = judge(with_phase(good, **changes))
+    assert (found.message, found.expected, found.actual) == (message, expected, actual)
+
+
+def test_a_warning_of_two_phases_is_one_issue(good: RunFacts) -> None:
+    run = with_phase(good, parsed=parsed(warnings=("WARNING: x", "WARNING: y")))
+    found = judge(replace(run, phases=run.phases * 2))
+    assert [one.message for one in found] == ["WARNING: x", "WARNING: y"]
+
+
 LOCKUP = "9.1 watchdog: BUG: soft lockup - CPU#2 stuck for 23s! [kworker/2:1:25629]\n"
 HUNG = "9.1 INFO: task kworker/u8:0:5 blocked for more than 120 seconds.\n"
 RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
@@ -254,13 +285,34 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
 def test_tables_that_cannot_all_be_open(
     good: RunFacts, limit: int, stored: int | None, *, warned: bool
 ) -> None:
-    flags = {"open_files": limit, "target_file_size_base": 8}
+    flags = {"open_files": limit, SIZE: 8}
     run = with_phase(good, spec=replace(good.phases[0].spec, flags=flags))
     assert run.utilisation is not None
     run = replace(run, utilisation=replace(run.utilisation, database_bytes=stored))
     twice = replace(run, phases=run.phases * 2)
     found = [(issue.code, issue.severity) for issue in judge(twice)]  # once is enough
     assert found == ([("open-files-few", Severity.WARNING)] if warned else [])
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(109, 99), (12, 2), (5, 0)])
+def test_the_limit_that_would_keep_all_tables_open_is_reported(
+    good: RunFacts, limit: int, kept: int
+) -> None:
+    flags = {"open_files": limit, SIZE: 8}
+    run = with_phase(good, spec=replace(good.phases[0].spec, flags=flags))
+    assert run.utilisation is not None
+    stored = replace(run.utilisation, database_bytes=800)
+    (found,) = judge(replace(run, utilisation=stored))
+    assert f"about 100 tables; --open_files={limit} keeps {kept} of them open" in found.message
+    assert (found.expected, found.actual) == (110, limit)
+
+
+@pytest.mark.parametrize("flags", [{"open_files": 1}, {SIZE: 8}, {"open_files": 1, SIZE: 0}])
+def test_without_both_sizes_the_open_tables_are_unknown(
+    good: RunFacts, flags: dict[str, int]
+) -> None:
+    run = with_phase(good, spec=replace(good.phases[0].spec, flags=flags))
+    assert judge(run) == ()
 
 
 DIRECT = {"use_direct_reads": True, "use_direct_io_for_flush_and_compaction": True}
@@ -312,10 +364,21 @@ def test_known_media_and_media_that_nothing_should_count_are_no_issue(observed: 
     assert found.message == "M of nvme0n1 is unknown: a gap"
 
 
+@pytest.mark.parametrize("missing", ["conventional", "entry", "ledger"])
+def test_a_model_without_a_device_or_a_ledger_counts_nothing(good: RunFacts, missing: str) -> None:
+    run = modelled(good, media=None)
+    changes: dict[str, Any] = {
+        "conventional": {"spec": replace(run.spec, conventional=None)},
+        "entry": {"ledger": closing()},
+        "ledger": {"ledger": None},
+    }
+    assert judge(replace(run, **changes[missing])) == ()
+
+
 @pytest.fixture
 def observed(good: RunFacts) -> RunFacts:
     """A good, completely observed run on a known drive, so that every rule applies."""
-    flags = {"open_files": 100, "target_file_size_base": MIB, **DIRECT}
+    flags = {"open_files": 100, SIZE: MIB, **DIRECT}
     writing = replace(
         good.phases[0],
         spec=replace(good.phases[0].spec, flags=flags),

@@ -92,6 +92,13 @@ def test_a_command_that_was_overlooked(good: RunFacts, writes: int) -> None:
     assert found == [("closure-driver-commands", Severity.ERROR)]
 
 
+@pytest.mark.parametrize(
+    "changes", [{"conventional": None}, {"traced": replace(SEEN, conventional=None)}]
+)
+def test_a_device_with_one_count_is_not_compared(good: RunFacts, changes: dict[str, Any]) -> None:
+    assert codes(with_phase(good, **changes)) == []
+
+
 def test_numbers_with_a_loss_are_compared_with_nothing(good: RunFacts) -> None:
     lost = replace(SEEN, problems=("bpftrace lost 3 lines",))
     run = with_phase(good, traced=lost, zoned=disk(1, 1))
