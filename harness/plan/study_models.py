@@ -148,6 +148,21 @@ class Study(Model):
                 raise FieldError(f"unknown metric {key!r}")
         return self
 
+    @model_validator(mode="after")
+    def _claims_are_comparisons_of_the_study(self) -> Study:
+        choices = self._contrasted() if self.claims else []
+        for claim in self.claims:
+            for value in {claim.level, claim.baseline} - {*choices}:
+                raise FieldError(f"claim {claim.id}: {value!r} is not one of {', '.join(choices)}")
+        # Two claims that count as one would make the correction for several claims too weak.
+        for what, values in (
+            ("id", [claim.id for claim in self.claims]),
+            ("comparison", [(one.metric, one.level, one.baseline) for one in self.claims]),
+        ):
+            if len(set(values)) != len(values):
+                raise FieldError(f"two claims have the same {what}")
+        return self
+
     def _contrasted(self) -> list[str]:
         """Return the values that the contrast compares."""
         if self.contrast == "level":

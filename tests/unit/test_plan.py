@@ -240,6 +240,30 @@ def test_bad_input_is_one_clear_line(
     assert planner.files() == {}
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"level": "zlsf"}, "claim b: 'zlsf' is not one of "),
+        ({"baseline": "ext4"}, "claim b: 'ext4' is not one of "),
+        ({"id": "a", "metric": "overwrite.wa_total"}, "two claims have the same id"),
+        ({}, "two claims have the same comparison"),
+    ],
+)
+def test_claims_are_about_different_comparisons_of_the_study(
+    planner: Planner, second: dict[str, str], message: str
+) -> None:
+    claim = {
+        "id": "a",
+        "metric": "overwrite.throughput",
+        "level": "zlfs",
+        "baseline": "f2fs",
+        "expect": "better",
+    }
+    claims = json.dumps([claim, claim | {"id": "b"} | second])
+    words = ("--set", "levels=[f2fs, zlfs]", "--set", "baseline=f2fs", "--set", f"claims={claims}")
+    assert message in planner.refused("smoke", *words)
+
+
 def test_an_inspection_without_a_level_of_the_study_is_old(planner: Planner) -> None:
     older = replace(rig(), levels=tuple(p for p in rig().levels if p.level != "f2fs"))
     message = planner.refused("smoke", inspection=older)
