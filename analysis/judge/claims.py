@@ -146,7 +146,7 @@ def judge(
     judged = []
     for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
         each = [
-            _judge(claim, row, adjusted.get((index, place))) for place, row in enumerate(found)
+            _judge(claim, row, adjusted.get((index, place), 1.0)) for place, row in enumerate(found)
         ] or [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why)]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
@@ -181,7 +181,7 @@ def _rows(
     return rows, next(filter(None, reasons), "not measured in any ok run")
 
 
-def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> JudgedClaim:
+def _judge(claim: StatedClaim, row: Row, p_holm: float) -> JudgedClaim:
     found = f"{wording.ratio(row)} ({wording.interval(row)})" + (
         f", {row.stratum}" if row.stratum else ""
     )
@@ -195,10 +195,9 @@ def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> JudgedClaim:
     return JudgedClaim(claim, outcome, found, why)
 
 
-def _order(claim: StatedClaim, row: Row, p_holm: float | None) -> tuple[ClaimOutcome, str]:
-    word = stats.verdict(row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm)
-    is_tested = p_holm is not None and word.is_judged
-    why = f"{word}" + (f", Holm p {p_holm:.2g}" if is_tested else "")
+def _order(claim: StatedClaim, row: Row, p_holm: float) -> tuple[ClaimOutcome, str]:
+    word = stats.verdict(row.estimate, row.info.better, p_value=p_holm)
+    why = f"{word}, Holm p {p_holm:.2g}" if word.is_judged else f"{word}"
     if word is _OPPOSITE.get(claim.oracle):
         return ClaimOutcome.FAIL, why
     shown = word in (Verdict.BETTER, Verdict.WORSE)
