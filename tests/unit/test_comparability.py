@@ -21,7 +21,7 @@ from analysis.judge.comparability import (
 from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import load
+from analysis.read.load import load, load_pool
 from harness.cli import verify
 from harness.cli.main import main
 from harness.store.result import Result
@@ -206,12 +206,33 @@ def test_values_for_people(key: str, base: set[str], level: set[str], label: str
     assert found.label == label
 
 
+TWO_RIGS = {"one": Part("small", (BASE,)), "two": Part("large", ("zlfs",), {"zones": 64})}
+
+
+def test_only_planned_geometries_of_one_campaign_are_declared(tmp_path: Path) -> None:
+    def unplanned(level: str) -> Path:
+        """Write a campaign, in which one level ran on another device than the planned one."""
+
+        def change(result: Result) -> Result:
+            other = dataclasses.replace(result.device, zones=48)
+            return dataclasses.replace(result, device=other) if result.level == level else result
+
+        return write_rigs(tmp_path / level, TWO_RIGS, change=change)
+
+    folders = [write_rigs(tmp_path / name, TWO_RIGS) for name in ("c", "d")]
+    for pool, blocking in (
+        (load(folders[0]), False),
+        (load(unplanned(BASE)), True),
+        (load(unplanned("zlfs")), True),
+        (load_pool(folders), True),
+    ):
+        groups = compare(pool, contrast="level").differences.values()
+        found = {one.blocking for group in groups for one in group if one.key == "geometry.zones"}
+        assert found == {blocking}
+
+
 def test_a_study_declares_the_geometries_of_the_rigs_that_it_names(tmp_path: Path) -> None:
-    parts = {
-        "one": Part("small", ("conventional-ext4",)),
-        "two": Part("large", ("zlfs",), {"zones": 64}),
-    }
-    campaign = load(write_rigs(tmp_path / "c", parts))
+    campaign = load(write_rigs(tmp_path / "c", TWO_RIGS))
     first, second = (
         next(run for run in campaign.runs if run.host == host) for host in ("one", "two")
     )

@@ -316,6 +316,14 @@ def test_an_emptier_drive_blocks(tmp_path: Path) -> None:
     assert (listed.key, listed.consequence) == ("utilisation.u_drive", "declared")
 
 
+@pytest.mark.parametrize("unknown", ["conventional-ext4", "zlfs"])
+def test_an_unknown_utilisation_of_the_drive_does_not_block(tmp_path: Path, unknown: str) -> None:
+    def change(result: Result) -> Result:
+        return dataclasses.replace(result, utilisation=None) if result.level == unknown else result
+
+    assert row(made(tmp_path, change=change), WRITTEN, "zlfs").verdict is Verdict.HIGHER
+
+
 def test_levels_that_never_collected_have_nothing_to_compare(tmp_path: Path) -> None:
     issue = Issue("gc-never-ran", Severity.WARNING, "no GC", "overwrite")
     change = if_run("zlfs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
