@@ -248,6 +248,26 @@ def test_consequences_of_a_contrasted_factor_do_not_block(tmp_path: Path) -> Non
     assert [d.blocking for d in comparison.differences["8000 (zlfs)"] if "num" in d.key] == [False]
 
 
+def test_a_factor_that_two_cells_share_does_not_explain_a_fuller_drive(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        assert result.utilisation is not None
+        u_drive = 0.4 if result.factors["scheduler"] == "none" else 0.8
+        drive = dataclasses.replace(result.utilisation, u_drive=u_drive)
+        return dataclasses.replace(result, utilisation=drive)
+
+    factors = [
+        {"target_utilisation": share, "scheduler": scheduler}
+        for share, scheduler in ((0.8, "none"), (0.8, "mq-deadline"), (0.4, "none"))
+    ]
+    campaign = load(write_on_demand(tmp_path / "c", series=False, factors=factors, change=change))
+    base, other = (
+        next(r.cell for r in campaign.latest if (r.result.level, r.result.factors) == ("zlfs", one))
+        for one in factors[:2]
+    )
+    cells = compare(campaign, contrast="cell", baseline=base, against=[other], metrics=[WRITTEN])
+    assert [one.verdict for one in cells.rows] == [Verdict.NOT_COMPARABLE]
+
+
 @pytest.mark.parametrize(
     ("factor", "values", "blocks"),
     [("target_utilisation", (0.4, 0.8), False), ("scheduler", ("none", "mq-deadline"), True)],
