@@ -238,7 +238,7 @@ def test_a_consent_is_recorded_before_the_wipe(lab: Lab, monkeypatch: pytest.Mon
     with lab.taken(*consents) as claim:
         assert steps == []  # a claim on data of others would make it zonelab's
         claim.clear()
-    assert steps[:6] == ["erase", "reset", "erase", "wipe", "claim", "claim"]
+    assert steps[:7] == ["erase", "reset", "wipe", "erase", "wipe", "claim", "claim"]
     used = [entry.consent for entry in lab.journal.entries() if entry.event is JournalEvent.ERASE]
     assert used == [consent.digest for consent in consents]
 
@@ -351,9 +351,10 @@ def kill_at(lab: Lab, step: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Conse
         (1, ("foreign-signature", "foreign-signature"), ("consent-used", "")),
         # Its zones are empty: blank devices need no consent.
         (2, ("", "foreign-signature"), ("", "")),
-        (3, ("", "foreign-signature"), ("", "consent-used")),
-        (4, ("", ""), ("", "")),
+        (3, ("", "foreign-signature"), ("", "")),
+        (4, ("", "foreign-signature"), ("", "consent-used")),
         (5, ("", ""), ("", "")),
+        (6, ("", ""), ("", "")),
     ],
 )
 def test_a_kill_needs_no_second_consent_where_ownership_is_proved(
