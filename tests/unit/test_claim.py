@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import GuardRefused
-from harness.machine.claim import clear
+from harness.machine.claim import DeviceClaim, clear
+from harness.machine.hold import Hold
 from harness.machine.journal import JournalEntry, JournalEvent
 from harness.observe.zone_reports import Zone, ZoneType
 from harness.store.spec import Device
@@ -81,6 +82,34 @@ def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
         JournalEvent.RELEASE,
     ]
     assert lab.contents()[0] == "{}"
+
+
+def test_the_claim_is_released_after_an_error_too(lab: Lab) -> None:
+    def fail(claim: DeviceClaim) -> None:
+        claim.clear()
+        set_zones(lab.root, {5: 4096})
+        raise ValueError("the run's own")
+
+    with pytest.raises(ValueError, match="the run's own"), lab.taken() as claim:
+        fail(claim)
+    events = [entry.event for entry in lab.journal.entries()]
+    assert events[-2:] == [JournalEvent.RELEASE] * 2
+    assert lab.contents()[0] == "{}"
+
+
+def test_recovery_clears_through_the_descriptors_that_it_holds(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name can belong to another device by then."""
+    written: list[str] = []
+    for name in ("reset_zones", "wipe"):
+        monkeypatch.setattr(lab.host, name, lambda _, node: written.append(str(node)))
+    hold, devices = Hold(lab.host), [lab.zoned, lab.conventional]
+    with hold.taken(devices):
+        zoned, conventional = (str(hold.node(device)) for device in devices)
+        clear(lab.host, lab.guard, devices, hold)
+    assert written == [zoned, zoned, conventional]
+    assert zoned.startswith("/proc/self/fd/")
 
 
 @pytest.mark.parametrize(
