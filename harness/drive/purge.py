@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import HostError
-from harness.machine.device_contents import Say, writable_in_place
+from harness.machine.device_contents import Say
 from harness.machine.host import Host
 from harness.observe.direct_reads import Range
 from harness.store.files import descriptor
@@ -29,7 +29,7 @@ def purge(host: Host, device: Device, node: Path, say: Say) -> None:
         HostError: data remains (code ``purge-incomplete``).
         OSError: the device cannot be written or read.
     """
-    ranges = writable_in_place(host, device)
+    ranges = host.writable_in_place(device)
     if not ranges:
         return
     with descriptor(node, os.O_WRONLY) as handle:

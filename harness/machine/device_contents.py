@@ -137,7 +137,7 @@ class Contents:
         if last.fingerprint is not None and _still_valid(last.fingerprint, now):
             # Unchanged since a clean end or since the claim. No write happened between the samples
             # if the kernel counted writes, or if zones with a write pointer prevent such writes.
-            if _was_counted(last.fingerprint, now) or not writable_in_place(self._host, device):
+            if _was_counted(last.fingerprint, now) or not self._host.writable_in_place(device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
         ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
@@ -161,18 +161,18 @@ class Contents:
 
         A label does not show such writes. Zones with a write pointer cannot be written in place.
         """
-        return boot_id != self._host.boot_id() and bool(writable_in_place(self._host, device))
+        return boot_id != self._host.boot_id() and bool(self._host.writable_in_place(device))
 
     def plain_bytes(self, device: Device) -> int:
         """Return how many bytes of a device can be written in place."""
-        return sum(length for _, length in writable_in_place(self._host, device))
+        return sum(length for _, length in self._host.writable_in_place(device))
 
     def whole(self, device: Device) -> str:
         """Return a digest of every byte that can be written in place; '' if there are none.
 
         The digest of an earlier read is used until the fingerprint changes.
         """
-        ranges, fingerprint = writable_in_place(self._host, device), self.fingerprint(device)
+        ranges, fingerprint = self._host.writable_in_place(device), self.fingerprint(device)
         if not ranges:
             return ""
         known, digest = self._wholes.get(device.identity.key, ("", ""))
@@ -224,7 +224,7 @@ class Contents:
             )
             return
         # No zone report shows whether a zone without a write pointer holds data.
-        plain = writable_in_place(self._host, device)
+        plain = self._host.writable_in_place(device)
         if plain and not self._is_blank(device, plain):
             yield Reason(
                 "not-blank",
@@ -291,14 +291,6 @@ class Contents:
         return (
             self._host.read(device.path, offset, min(length, end - offset)) if end > offset else b""
         )
-
-
-def writable_in_place(host: Host, device: Device) -> list[Range]:
-    """Return the parts that can be written in place: a device, or its conventional zones."""
-    if not device.zoned:
-        return [(0, device.size)]
-    zones = host.zones(device.path)
-    return [(zone.start, zone.size) for zone in zones if zone.in_place]
 
 
 def _end(zone: Zone) -> int:

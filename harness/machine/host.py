@@ -271,16 +271,22 @@ class Host:
         """
         zone_reset.reset_all(Path(device.path), device.size, held)
 
+    def writable_in_place(self, device: Device) -> list[direct_reads.Range]:
+        """Return the parts that can be written in place: a device, or its conventional zones."""
+        if not device.zoned:
+            return [(0, device.size)]
+        return [(zone.start, zone.size) for zone in self.zones(device.path) if zone.in_place]
+
     def wipe(self, device: Device, held: Path | None = None) -> None:
         """Zero every place that can hold a signature; ``held`` is as for ``reset_zones``.
 
         Of a zoned device, these places are in its conventional zones, which no reset empties.
         """
         exclusive = os.O_EXCL if held is None else 0
-        spots = signatures.wipe_spots(device.size)
         if device.zoned:
-            zones = ((zone.start, zone.size) for zone in self.zones(device.path) if zone.in_place)
-            spots = signatures.wipe_spots_of_zones(zones)
+            spots = signatures.wipe_spots_of_zones(self.writable_in_place(device))
+        else:
+            spots = signatures.wipe_spots(device.size)
         if not spots:
             return
         with descriptor(held or device.path, os.O_WRONLY | exclusive) as fd:
