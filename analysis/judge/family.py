@@ -127,8 +127,8 @@ def holm(
                 p_values[key] = p if row.verdict.is_judged and p is not None else 1.0
         if not rows:
             p_values[number] = 1.0
-    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
-    return {key: adjusted[key] for rows in found for key, _ in rows if key in adjusted}
+    corrected = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    return {key: corrected[key] for rows in found for key, _ in rows if key in corrected}
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:

@@ -36,7 +36,9 @@ def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]]) 
             np.asarray(side) * (half + _MARK + distance)
             for distance, side in itertools.product(_DISTANCES, _SIDES)
         ]
-        offset = min(offsets, key=lambda one: _overlap(_box(at + one, half), taken))
+        covered = np.array(taken)
+        costs = [_overlap(_box(at + one, half), covered) for one in offsets]
+        offset = offsets[costs.index(min(costs))]
         label.set_position((offset[0], offset[1]))
         taken.append(_box(at + offset, half))
 
@@ -46,8 +48,7 @@ def _box(center: FloatArray, half: FloatArray) -> FloatArray:
     return np.concatenate([center - half, center + half])
 
 
-def _overlap(box: FloatArray, others: Sequence[FloatArray]) -> float:
-    """Return the area that a box has in common with others."""
-    other = np.array(others)
-    common = np.minimum(box[2:], other[:, 2:]) - np.maximum(box[:2], other[:, :2])
+def _overlap(box: FloatArray, others: FloatArray) -> float:
+    """Return the area that a box has in common with others, of shape (n, 4)."""
+    common = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     return round(float(np.prod(np.maximum(common, 0.0), axis=1).sum()), 3)

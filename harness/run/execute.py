@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from harness.errors import (
     UsageError,
     ZonelabError,
 )
+from harness.levels.filesystem import free_bytes
 from harness.levels.level import Level
 from harness.machine.cgroups import cgroups
 from harness.machine.consent import Consent
@@ -274,8 +274,7 @@ def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> RunOutcome:
 
 
 def _require_space(runs: Path) -> None:
-    space = os.statvfs(runs)
-    if space.f_bavail * space.f_frsize < _MIN_FREE_BYTES:
+    if free_bytes(runs) < _MIN_FREE_BYTES:
         raise HostError(
             f"less than {_MIN_FREE_BYTES // 2**20} MiB are free on the disk that holds {runs}",
             hint="free space there and repeat the command; completed runs are kept",
