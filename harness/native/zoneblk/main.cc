@@ -169,7 +169,7 @@ void AddOptions(CLI::App* serve, Arguments* arguments) {
       ->take_all();
   serve->add_flag("--conventional", arguments->conventional, "serve the conventional namespace");
   serve->add_option("--dilation", arguments->dilation, "seconds per second of the model")
-      ->check(CLI::Range(1U, 1000U));
+      ->check(CLI::Range(1U, 2000U));
   serve->add_option("--overhead", arguments->overhead,
                     "time to subtract from each request, for example 26us");
   serve->add_option("--wakeup", arguments->wakeup,

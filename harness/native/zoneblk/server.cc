@@ -68,16 +68,16 @@ off_t DataOf(std::uint32_t tag, Bytes offset) {
   return static_cast<off_t>(abi::kDataOffset + (std::uint64_t{tag} << abi::kTagShift) + offset);
 }
 
-// Data moves in pieces of this size, so that a due request waits for at most one piece.
-constexpr Bytes kPiece = Bytes{8} << 10;
+// Data moves in pieces, so that a due request waits for at most one piece: about 1 us of the model.
+constexpr Bytes kPieceWithoutDilation = Bytes{8} << 10;
 
-// Moves all bytes in pieces by `call`, which may move fewer bytes at once. Calls `between` after
-// each piece.
+// Moves all bytes by `call`, at most `piece` at once; it may move fewer. Calls `between` after each
+// piece.
 template <typename Call, typename Data, typename Between>
-bool All(Call call, int file, Data* data, Bytes bytes, off_t at, Between between) {
+bool All(Call call, int file, Data* data, Bytes bytes, off_t at, Bytes piece, Between between) {
   for (Bytes moved = 0; moved < bytes;) {
-    const Bytes piece = std::min(kPiece, bytes - moved);
-    const ssize_t more = call(file, data + moved, piece, at + static_cast<off_t>(moved));
+    const Bytes part = std::min(piece, bytes - moved);
+    const ssize_t more = call(file, data + moved, part, at + static_cast<off_t>(moved));
     if (more <= 0) return false;
     moved += static_cast<Bytes>(more);
     between();
@@ -192,6 +192,7 @@ bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pa
       --offered_;  // the kernel took the place back
     }
   }
+  if (!arrived_.empty()) due_ = Due(pace);
   for (const auto& [tag, move] : arrived_) {
     broken_[tag] = !Move(tag, move, pace);
     moving_[tag] = false;
@@ -214,11 +215,18 @@ void Server::Complete(const Pace& pace) {
   done_.erase(done_.begin(), later.begin());
 }
 
-// Completes requests that became due while data moves.
-void Server::CompleteDue(const Pace& pace) {
+// Returns when the next request is due on the kernel's clock, or kNever.
+Time Server::Due(const Pace& pace) const {
   const Time next = disk_->Next();
-  if (next == zonemodel::kNever || pace.Clock(next) > Now()) return;
+  return next == zonemodel::kNever ? next : pace.Clock(next);
+}
+
+// Completes requests that became due while data moves. No request arrives meanwhile, so `due_`
+// changes only here.
+void Server::CompleteDue(const Pace& pace) {
+  if (due_ > Now()) return;
   Complete(pace);
+  due_ = Due(pace);
   if (const int error = io_uring_submit(&ring_); error < 0) Fail(-error, "complete a request");
 }
 
@@ -242,10 +250,9 @@ void Server::Waited(int result) {
 
 // Submits queued commands, and sleeps until a completion comes or the next request is due.
 void Server::Wait(const Pace& pace) {
-  const Time next = disk_->Next();
+  const Time due = Due(pace);
   io_uring_cqe* cqe = nullptr;
-  if (next == zonemodel::kNever) return Waited(io_uring_submit_and_wait(&ring_, 1));
-  const Time due = next == 0 ? 0 : pace.Clock(next);
+  if (due == zonemodel::kNever) return Waited(io_uring_submit_and_wait(&ring_, 1));
   const Time now = Now();
   const Time rest = due > now ? due - now : 0;
   __kernel_timespec time{.tv_sec = static_cast<std::int64_t>(rest / zonemodel::kSecond),
@@ -274,15 +281,16 @@ void Server::Arrived(std::uint32_t tag, Time now) {
 bool Server::Move(std::uint32_t tag, const zoneblk::Move& move, const Pace& pace) {
   static const std::vector<char> kZeros(kMostBytes);
   char* const data = contents_->At(move.offset);
+  const Bytes piece = kPieceWithoutDilation * pace.dilation();
   const auto between = [&] { CompleteDue(pace); };
   switch (move.way) {
     case Move::Way::kNone:
       return OpOf(descriptions_[tag].op_flags) != Op::kReport || SendReport(tag);
     case Move::Way::kToContents:
-      return All(pread, file_, data, move.bytes, DataOf(tag, 0), between);
+      return All(pread, file_, data, move.bytes, DataOf(tag, 0), piece, between);
     case Move::Way::kFromContents:
-      return All(pwrite, file_, data, move.bytes, DataOf(tag, 0), between) &&
-             All(pwrite, file_, kZeros.data(), move.zeros, DataOf(tag, move.bytes), between);
+      return All(pwrite, file_, data, move.bytes, DataOf(tag, 0), piece, between) &&
+             All(pwrite, file_, kZeros.data(), move.zeros, DataOf(tag, move.bytes), piece, between);
     case Move::Way::kDiscard:
       return contents_->Discard(move.offset, move.bytes);
   }
@@ -296,7 +304,7 @@ bool Server::SendReport(std::uint32_t tag) const {
       disk_->Report(RequestOf(Op::kReport, description).offset, description.count);
   const Bytes bytes = zones.size() * sizeof(blk_zone);
   const auto* const data = reinterpret_cast<const char*>(zones.data());
-  return All(pwrite, file_, data, bytes, DataOf(tag, 0), [] {});
+  return All(pwrite, file_, data, bytes, DataOf(tag, 0), bytes, [] {});
 }
 
 }  // namespace zoneblk

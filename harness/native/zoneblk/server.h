@@ -46,6 +46,7 @@ class Server {
   void WatchFile(int file, std::uint64_t name);
   bool Turn(const Identity& identity, const Socket& socket, const Pace& pace);
   void Complete(const Pace& pace);
+  [[nodiscard]] Time Due(const Pace& pace) const;
   void CompleteDue(const Pace& pace);
   void Wait(const Pace& pace);
   static void Waited(int result);
@@ -69,6 +70,7 @@ class Server {
   std::vector<bool> moving_;  // by tag: the data has not moved yet
   std::vector<bool> broken_;  // by tag: the data could not be moved
   std::vector<Done> done_;
+  Time due_ = 0;  // when the next request is due, while data moves
   Lateness lateness_;
 };
 
