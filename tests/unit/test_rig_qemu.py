@@ -22,6 +22,7 @@ from harness.rig.recipe import Image
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
 NVME = model.load("nvme")
 TIMED = model.load("timed")
+CPU = "max,erms=off,fsrm=off,smap=off,la57=off"
 
 
 def options(argv: list[str], name: str) -> list[str]:
@@ -111,7 +112,7 @@ def test_a_reset_must_not_end_qemu() -> None:
     [
         ("kvm", "kvm", "host", "2"),
         # more than one possible CPU keeps memory barriers, one running CPU breakpoints apart
-        ("tcg", "tcg,thread=multi", "max,erms=off,fsrm=off", "cpus=1,maxcpus=2"),
+        ("tcg", "tcg,thread=multi", CPU, "cpus=1,maxcpus=2"),
     ],
 )
 def test_accelerators(accelerator: str, accel: str, cpu: str, smp: str) -> None:
@@ -131,14 +132,15 @@ def test_a_timed_rig_counts_instructions() -> None:
         argv = qemu.argv(TIMED, Image(Path("/c")), port=1, accelerator=accelerator)
         assert options(argv, "-icount") == ["shift=0,sleep=off"]
         assert options(argv, "-accel") == ["tcg,thread=single,tb-size=1024"]
-        assert options(argv, "-cpu") == ["max,erms=off,fsrm=off,rdrand=off,rdseed=off"]
+        assert options(argv, "-cpu") == [f"{CPU},rdrand=off,rdseed=off"]
         assert options(argv, "-smp") == ["1"]
         assert options(argv, "-rtc") == ["base=2026-01-01,clock=vm"]
         assert not [device for device in options(argv, "-device") if device.startswith("nvme")]
+        assert "-qmp" not in argv
         # The servers of the drives are the witness.
         assert "guestfwd" not in " ".join(argv)
         words = options(argv, "-append")[0].split()
-        assert {"nokaslr", "zonelab.dilation=128"} <= set(words)
+        assert {"nokaslr", "zonelab.dilation=128", "zonelab.rig=timed"} <= set(words)
         assert not any(word.startswith("zonelab.witness") for word in words)
 
 
