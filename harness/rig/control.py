@@ -205,7 +205,10 @@ def _boot(
         prefix = ["setpriv", "--pdeathsig", "KILL", "--"]
     else:
         prefix = ["timeout", "--signal=TERM", "--kill-after=10", str(lease)]
-    child = process.start([*prefix, *command], cwd=here, log=here / "qemu.log")
+    one_processor = rig.icount is not None
+    child = process.start(
+        [*prefix, *command], cwd=here, log=here / "qemu.log", one_processor=one_processor
+    )
     try:
         qemu_process = _started(child, here)
         state.write_access(rig, built, port)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HostError
+from harness.rig import pinning
 from harness.rig.talk import Talk
 from harness.tools import proc, starting
 
@@ -68,10 +69,16 @@ def wait_gone(process: Process, seconds: float) -> bool:
     return True
 
 
-def start(argv: Sequence[str], *, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str], *, cwd: Path, log: Path, one_processor: bool
+) -> subprocess.Popen[bytes]:
     """Start a program in its own session, so that ^C in the terminal does not reach it."""
-    with log.open("wb") as file:
-        return proc.spawn(argv, stdout=file, stderr=subprocess.STDOUT, cwd=cwd)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(log.open("wb"))
+        on = stack.enter_context(pinning.reserved()) if one_processor else pinning.Reserved()
+        return proc.spawn(
+            [*on.prefix, *argv], stdout=file, stderr=subprocess.STDOUT, cwd=cwd, files=on.files
+        )
 
 
 def stream(

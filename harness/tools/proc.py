@@ -245,8 +245,11 @@ def spawn(
     stdout: IO[bytes],
     stderr: IO[bytes] | int,
     cwd: Path | None = None,
+    files: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session; the caller waits for it.
+
+    The program inherits the open ``files``.
 
     Raises:
         HostError: the program is not installed.
@@ -260,6 +263,7 @@ def spawn(
             stderr=stderr,
             cwd=cwd,
             env=environment(),
+            pass_fds=files,
             start_new_session=True,
         )
     except FileNotFoundError:

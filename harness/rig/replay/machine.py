@@ -146,7 +146,7 @@ def _execute(argv: list[str], work: Path, talk: Talk) -> None:
     """Run QEMU to its end; print the guest's lines as they come."""
     (work / _CLOCK).write_bytes(elf.clock_library())
     prefix = ["setpriv", "--pdeathsig", "KILL", "--", "env", f"LD_PRELOAD=./{_CLOCK}"]
-    child = process.start([*prefix, *argv], cwd=work, log=work / _LOG)
+    child = process.start([*prefix, *argv], cwd=work, log=work / _LOG, one_processor=True)
     try:
         _wait(child, work, talk)
     finally:

@@ -1,0 +1,41 @@
+"""Gives each machine on the instruction clock one processor of this host.
+
+Such a machine never does two things at once: its processor and QEMU's main loop wake each other and
+wait. Between two processors each wake-up is an interrupt. On a host that is itself a virtual
+machine, these took a third of a run's time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A processor for a child process: start it as ``[*prefix, *argv]``, and pass ``files``."""
+
+    prefix: tuple[str, ...] = ()
+    files: tuple[int, ...] = ()
+
+
+@contextmanager
+def reserved() -> Iterator[Reserved]:
+    """Reserve a processor that no other machine has; none when all are taken.
+
+    The reservation is a name of a socket, which the kernel frees when the last process closes it. A
+    child that inherits ``files`` keeps it until it ends.
+    """
+    for processor in sorted(os.sched_getaffinity(0)):
+        with socket.socket(socket.AF_UNIX) as holder:
+            try:
+                holder.bind(f"\0zonelab-processor-{processor}")
+            except OSError:
+                continue
+            prefix = ("taskset", "--cpu-list", str(processor))
+            yield Reserved(prefix, (holder.fileno(),))
+            return
+    yield Reserved()
