@@ -142,6 +142,7 @@ class Measurement:
                         "choose a lower target utilisation",
                     )
                 )
+            self._check_peak(cold, largest)
             self._context.progress.phase(tenant.title("cold fill"))
             begin = self._context.host.monotonic()
             tenant.cold = running.level.fill_cold(
@@ -155,6 +156,23 @@ class Measurement:
                 tenant.manifest["cold_seconds"] = round(seconds, 3)
         filled = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
         tenant.snapshots.append(filled)
+
+    def _check_peak(self, cold: ColdSpec, largest: float | None) -> None:
+        """End a run whose data would not fit, if the study asks how much does.
+
+        Elsewhere such a run goes on, because the peak is an upper bound.
+        """
+        spec, capacity = self._spec, self._spec.device.capacity
+        if largest is None or not spec.trades_room or cold.peak_bytes <= round(largest * capacity):
+            return
+        raise Infeasible(
+            Reason(
+                "infeasible",
+                f"{spec.level} offers {largest:.1%} of {capacity} B when fresh; cold data and the"
+                f" database at its peak need {cold.peak_bytes / capacity:.1%}",
+                "lower target_utilisation",
+            )
+        )
 
     def _phase(self, tenant: RunningTenant, spec: PhaseSpec) -> None:
         self._context.progress.phase(spec.name)

@@ -21,7 +21,7 @@ from harness.run.stall import PhaseProgress, stall_limit, time_limit
 from harness.run.tenant import RunningTenant
 from harness.store.codec import encode
 from harness.store.result import PhaseResult
-from harness.store.spec import TRADES_ROOM, PhaseRole, PhaseSpec, Reason, RunSpec
+from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.workloads import load_program, program_of
 from harness.workloads.load_program import text
 
@@ -235,7 +235,7 @@ def failure(
 def full(spec: RunSpec, facts: PhaseFacts, after: BarrierSnapshot) -> Reason | None:
     """Return why this setting cannot hold the data; null if the phase failed for another reason."""
     output = facts.output + facts.database_log
-    if not TRADES_ROOM & spec.factors.keys() or not any(word in output for word in _FULL):
+    if not spec.trades_room or not any(word in output for word in _FULL):
         return None
     own = after.usage.own
     capacity = spec.device.capacity

@@ -18,8 +18,8 @@ from harness.store.codec import SCHEMA_VERSION
 Bytes = NewType("Bytes", int)
 Scalar = str | int | float | bool
 
-# Factors that trade capacity for something else. That a setting cannot hold the data is a result.
-TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
+# Factors that change how much data fits. That a setting cannot hold the data is a result.
+TRADES_ROOM = frozenset({"finish_occupancy_pct", "target_utilisation", "zone_size"})
 
 
 # Ends the variant of a cell that repeats another one, to set the noise floor.
@@ -269,6 +269,7 @@ class ColdSpec:
     target_utilisation: float  # wanted share of the capacity after the fill phases
     tolerance: float  # allowed difference between wanted and measured share
     bytes: Bytes  # cold data to write
+    peak_bytes: Bytes = Bytes(0)  # cold data and the database at its peak; 0: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +386,11 @@ class RunSpec:
     def row(self) -> str:
         """The level's name in tables, claims and the plan's baseline."""
         return f"{self.level}-{self.variant}" if self.variant else self.level
+
+    @property
+    def trades_room(self) -> bool:
+        """Whether a factor of the study changes how much data fits."""
+        return not TRADES_ROOM.isdisjoint(self.factors)
 
     @property
     def is_twin(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from harness.store.result import Status
 from harness.store.rundir import load_result
-from harness.store.spec import Reason
+from harness.store.spec import Bytes, Reason
 from tests.runner.conftest import Machine
 
 pytestmark = pytest.mark.slow  # every test starts the runner
@@ -49,3 +49,23 @@ def test_a_failure_for_another_reason_stays_a_failure(machine: Machine) -> None:
     machine.change_runs(factors={"finish_occupancy_pct": 0})
     assert machine.run("--only", RUN).returncode == 4
     assert load_result(machine.runs / RUN).status is Status.FAILED
+
+
+def test_a_study_of_utilisation_asks_whether_the_peak_fits(machine: Machine) -> None:
+    machine.change_runs(factors={"target_utilisation": 0.8})
+    machine.change_cold(peak_bytes=Bytes(1 << 40))
+    assert machine.run("--only", RUN).returncode == 0
+    found = load_result(machine.runs / RUN)
+    assert found.status is Status.SKIPPED
+    assert found.reason is not None
+    assert found.reason.code == "infeasible"
+    assert "cold data and the database at its peak need" in found.reason.message
+    machine.change_cold(peak_bytes=Bytes(found.manifest["level"]["fresh"]["free_bytes"]))
+    assert machine.run("--only", "fake--r02").returncode == 0
+    assert load_result(machine.runs / "fake--r02").status is Status.OK
+
+
+def test_other_studies_do_not_ask(machine: Machine) -> None:
+    machine.change_cold(peak_bytes=Bytes(1 << 40))
+    assert machine.run("--only", RUN).returncode == 0
+    assert load_result(machine.runs / RUN).status is Status.OK

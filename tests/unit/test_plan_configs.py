@@ -148,6 +148,19 @@ def test_shipped_studies_fit_the_rig_and_reach_their_utilisation(name: str) -> N
         assert achieved == pytest.approx(run.cold.target_utilisation, abs=run.cold.tolerance / 4)
 
 
+def test_a_utilisation_that_does_not_fit_is_a_result() -> None:
+    study, workload = load.load_study("utilisation")
+    study = study.model_copy(update={"factors": {"target_utilisation": ("80%", "99%")}})
+    runs = expand(study, workload, [("rig", rig(study))], "c").hosts[0].runs
+    assert {run.factors["target_utilisation"]: run.infeasible is not None for run in runs} == {
+        "80%": False,
+        "99%": True,
+    }
+    for run in runs:
+        assert run.cold is not None
+        assert run.cold.peak_bytes > run.cold.bytes
+
+
 def test_the_default_study_is_as_documented() -> None:
     study, workload = load.load_study("integration-levels")
     every, _ = load.load_study("levels-all")
