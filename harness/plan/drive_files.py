@@ -13,6 +13,7 @@ from harness.errors import ConfigError
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_models import DriveModel, Ftl
 from harness.plan.drive_values import nanoseconds, size
+from harness.plan.extended_files import read_extended
 from harness.plan.fields import Model
 from harness.plan.job_models import Job
 from harness.plan.load import CONFIGS, build, names, nearest
@@ -218,28 +219,7 @@ def _load(model: type[M], kind: str, named: str, configs: Path) -> M:
         what = kind.rpartition("/")[2].removesuffix("s")
         known = nearest(named, names(kind, configs))
         raise ConfigError(f"there is no {what} {named!r}", hint=known, code=f"unknown-{what}")
-    loaded = build(model, _read(path, configs / kind, ()), str(path))
+    loaded = build(model, read_extended(path, configs / kind, hint=_PAGE), str(path))
     if not is_path and getattr(loaded, "name", named) != named:
         raise ConfigError(f"{path}: its name is not {named}", hint=f"write name: {named}")
     return loaded
-
-
-def _read(path: Path, folder: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
-    """Return the fields of a file, merged group by group into those of the file it extends."""
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} has no fields", hint=_PAGE, code="not-yaml")
-    if EXTENDS not in data:
-        return data
-    base = folder / f"{data.pop(EXTENDS)}.yml"
-    if base in (*extended_by, path) or not base.is_file():
-        raise ConfigError(
-            f"{path}: it cannot extend {base.stem}",
-            hint=nearest(base.stem, (file.stem for file in folder.glob("*.yml"))),
-            code="extends",
-        )
-    merged = _read(base, folder, (*extended_by, path))
-    for name, group in data.items():
-        own = merged.get(name)
-        merged[name] = {**own, **group} if isinstance(own, dict) and group is not None else group
-    return merged

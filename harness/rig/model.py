@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +19,14 @@ from pydantic import (
 from harness.errors import ConfigError, UsageError
 from harness.plan import drive_files
 from harness.plan.drive_models import DriveModel
+from harness.plan.extended_files import read_extended
 from harness.plan.fields import validated_by
-from harness.plan.yaml_files import read_yaml
 from harness.quantities import parse_qemu_size
 from harness.rig.releases import known_release
 
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
+_PAGE = "see docs/rigs.md"
 DEFAULT = "nvme"  # of `zonelab rig`, and of studies that name no rig
 SLOW = "slow"  # <rig>-slow has twice the dilation of <rig>
 
@@ -258,11 +259,10 @@ def load(name: str, folder: Path = RIGS) -> Rig:
         raise UsageError(f"unknown rig {name!r}", hint=f"rigs in {folder}: {known}")
     try:
         # strict mode does not accept a list for a tuple
-        return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
+        fields = read_extended(path, folder, hint=_PAGE)
+        return Rig.model_validate({"name": name, **_tuples(fields)})
     except ValidationError as error:
-        raise ConfigError(
-            f"{path.name}: {_first_problem(error)}", hint="see docs/rigs.md"
-        ) from None
+        raise ConfigError(f"{path.name}: {_first_problem(error)}", hint=_PAGE) from None
 
 
 def overhead_left(served: str, dilation: int, overhead_us: float) -> float | None:
@@ -318,9 +318,7 @@ def _host(rig: Rig, number: int) -> Rig:
     return rig.model_copy(update={"name": f"{rig.name}-{number}", "hosts": 1, "zoneblk": drives})
 
 
-def _tuples(data: object) -> dict[str, object]:
-    if not isinstance(data, dict):
-        raise ConfigError("a rig file must be a mapping", hint="see docs/rigs.md")
+def _tuples(data: dict[str, Any]) -> dict[str, object]:
     return {str(key): _freeze(value) for key, value in data.items()}
 
 

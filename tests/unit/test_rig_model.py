@@ -214,7 +214,8 @@ def test_shipped_rigs_share_no_identity() -> None:
         ("smp: 2", "smp: [", "is not YAML: "),
         ("smp: 2", "smp: 2\nsmp: 4", "line 5 is not YAML: 'smp' is repeated"),
         ("zones: 32", "zones: 32\n        nsid: 3", "line 15 is not YAML: 'nsid' is repeated"),
-        (GOOD, "just text", "must be a mapping"),
+        (GOOD, "just text", "has no fields"),
+        ("smp: 2", "smp: 2\nextends: nvmee", "it cannot extend nvmee"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -229,3 +230,10 @@ def test_an_unknown_rig_names_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"unknown rig '\.\./nvme'") as caught:
         model.load("../nvme")
     assert "nvme" in caught.value.hint
+
+
+def test_a_rig_keeps_the_fields_of_the_rig_that_it_extends(tmp_path: Path) -> None:
+    (tmp_path / "base.yml").write_text(GOOD)
+    (tmp_path / "larger.yml").write_text("extends: base\nm: 2G\n")
+    base, larger = model.load("base", tmp_path), model.load("larger", tmp_path)
+    assert larger == base.model_copy(update={"name": "larger", "memory": 2 << 30})
