@@ -250,17 +250,30 @@ def load_pool(paths: Sequence[Path], given: Sequence[str] = ()) -> Pool:
     if len(set(names)) < len(names):
         raise _named_twice("a campaign is named twice")
     pool = Pool(tuple(load(path, label) for path, label in zip(paths, names, strict=True)))
-    _refuse_copies(pool)
+    refuse_copies(pool.campaigns, names)
     return pool
 
 
-def _refuse_copies(pool: Pool) -> None:
-    """Refuse campaigns that share a run, such as copies and archives; checksums are compared."""
-    known: dict[bytes, RunRecord] = {}
-    for run in pool.runs:
-        first = known.setdefault((run.path / checksums.NAME).read_bytes(), run)
-        if first.campaign != run.campaign:
-            raise _named_twice(f"{first.campaign} and {run.campaign} share the run {run.spec.run}")
+def refuse_copies(campaigns: Sequence[CampaignData], names: Sequence[str]) -> None:
+    """Refuse campaigns that share a run, such as copies and archives; checksums are compared.
+
+    Args:
+        campaigns: the loaded campaigns.
+        names: the name of each for the message.
+
+    Raises:
+        UsageError: a folder or a run is in two campaigns.
+    """
+    folders: set[Path] = set()
+    known: dict[bytes, int] = {}
+    for index, (campaign, name) in enumerate(zip(campaigns, names, strict=True)):
+        if (folder := campaign.path.resolve()) in folders:
+            raise _named_twice(f"a campaign is named twice: {name}")
+        folders.add(folder)
+        for run in campaign.runs:
+            first = known.setdefault((run.path / checksums.NAME).read_bytes(), index)
+            if first != index:
+                raise _named_twice(f"{names[first]} and {name} share the run {run.spec.run}")
 
 
 def _named_twice(problem: str) -> UsageError:

@@ -20,12 +20,12 @@ def footer(comparison: Comparison) -> list[str]:
     """Return one line per fact that qualifies the table."""
     plan = comparison.campaign.plan
     has_tenants = comparison.contrast == mix.FACTOR
-    lines = [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
+    lines = skipped(comparison)
     if comparison.unmeasured and comparison.any_ok:
         lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
     # The cells of a mix differ by design. Each tenant is the same in all of its own runs.
     lines += [] if has_tenants else _difference_lines(comparison)
-    lines += [f"not measured yet: the part of rig {rig}" for rig in plan.rigs_to_come]
+    lines += rigs_to_come(comparison)
     if plan.hosts_differ:
         differ = "; ".join(plan.hosts_differ)
         lines.append(f"hosts differ, as declared; blocks are compared within a host: {differ}")
@@ -41,6 +41,18 @@ def footer(comparison: Comparison) -> list[str]:
             "of 5 campaigns. n = runs. See docs/methods.md."
         )
     return lines
+
+
+def skipped(comparison: Comparison) -> list[str]:
+    """Return one line per level that did not run, with the reason."""
+    return [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
+
+
+def rigs_to_come(comparison: Comparison) -> list[str]:
+    """Return one line per rig whose part of the campaign is not planned yet."""
+    return [
+        f"not measured yet: the part of rig {rig}" for rig in comparison.campaign.plan.rigs_to_come
+    ]
 
 
 def _difference_lines(comparison: Comparison) -> list[str]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from analysis.judge.compare import Comparison, watermark
-from analysis.show import compare_columns
+from analysis.judge.other_campaigns import OtherCampaign
+from analysis.show import compare_columns, other_rigs
 from analysis.show.drawing import Plot
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
@@ -56,10 +57,13 @@ _CAPTIONS = {
 }
 
 
-def document(comparison: Comparison) -> str:
-    r"""Return all tables, for ``\input`` in a document with booktabs, graphicx and siunitx 3."""
+def document(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> str:
+    r"""Return all tables, for ``\input`` in a document with booktabs, graphicx and siunitx 3.
+
+    ``others`` are campaigns on other rigs, which get a table each.
+    """
     campaign = comparison.campaign.plan.campaign
-    command = f"zonelab report results/{campaign} --format tex"
+    command = f"zonelab report results/{campaign}{other_rigs.options(others)} --format tex"
     parts = [
         f"% {command}\n% needs \\usepackage{{booktabs,graphicx,siunitx}}",
         _verdicts(comparison),
@@ -69,6 +73,7 @@ def document(comparison: Comparison) -> str:
         header, rows = tables[name]
         if rows:
             parts.append(_table(comparison, name, caption, header, rows))
+    parts += [_other(other, number) for number, other in enumerate(others, 1) if other.rows]
     return "\n\n".join(parts) + "\n"
 
 
@@ -105,6 +110,16 @@ def _verdicts(comparison: Comparison) -> str:
         "paired t interval on within-block log ratios, n runs per side"
     )
     return _table(comparison, "verdicts", caption, header, rows)
+
+
+def _other(other: OtherCampaign, number: int) -> str:
+    comparison = other.comparison
+    skipped = "".join(f" {line[0].upper()}{line[1:]}." for line in other_rigs.gaps(other))
+    caption = (
+        f"{other_rigs.TITLE}: every {comparison.contrast} of {comparison.campaign.plan.campaign} "
+        f"against {comparison.baseline} of the same campaign. {other_rigs.metric(other)}{skipped}"
+    )
+    return _table(comparison, f"other-rigs-{number}", caption, *other_rigs.table(other))
 
 
 def _table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.backends.backend_pgf import LatexError
 from matplotlib.figure import Figure
 
 from analysis.judge.compare import Comparison
+from analysis.judge.other_campaigns import OtherCampaign
 from analysis.show import drawing, flow_figure, forest_figure, latex
 from analysis.show import series_figure as over_time
 from analysis.show.drawing import Plot
@@ -46,7 +48,9 @@ def figures_of(comparison: Comparison) -> list[Plot]:
     return [plot for plot in plots if plot.figure is not None]
 
 
-def write_paper(comparison: Comparison, folder: Path) -> tuple[list[Path], HostError | None]:
+def write_paper(
+    comparison: Comparison, folder: Path, others: Sequence[OtherCampaign] = ()
+) -> tuple[list[Path], HostError | None]:
     r"""Write ``tables.tex``, ``figures.tex`` and each figure as PDF and pgf; remove nothing.
 
     Returns:
@@ -58,7 +62,7 @@ def write_paper(comparison: Comparison, folder: Path) -> tuple[list[Path], HostE
     plots = figures_of(comparison)
     drawn = {plot.name: plot.figure for plot in plots if plot.figure is not None}
     files = {
-        "tables.tex": latex.document(comparison).encode(),
+        "tables.tex": latex.document(comparison, others).encode(),
         "figures.tex": latex.figures(comparison, plots).encode(),
     }
     inputs = [folder / name for name in files]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.judge.compare import Comparison
+from analysis.judge.other_campaigns import OtherCampaign
 from analysis.show.drawing import Plot
 from analysis.show.groups import Group
 from harness.tables import Table
@@ -25,11 +26,13 @@ class ReportData:
         comparison: the campaign and its verdicts.
         groups: the ok runs, grouped as figures draw them.
         tables: by name, from :func:`analysis.show.tables.tables_of`.
+        others: campaigns on other rigs, which the page shows beside this one.
     """
 
     comparison: Comparison
     groups: tuple[Group, ...]
     tables: Mapping[str, Table]
+    others: tuple[OtherCampaign, ...] = ()
 
     @property
     def phases(self) -> list[str]:

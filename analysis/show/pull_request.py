@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from analysis.judge.compare import Comparison, watermark
+from analysis.judge.other_campaigns import OtherCampaign
 from analysis.judge.rows import Row
-from analysis.show import compare_columns, page
+from analysis.show import compare_columns, footer, other_rigs, page
 from analysis.show.compare_columns import Column
 from analysis.show.headline import answers
 from analysis.show.tables import tables_of
@@ -16,8 +17,11 @@ from harness import tables as text_tables
 _FOLDED = ("issues", "differences", "steady", "cells", "environment")
 
 
-def markdown(comparison: Comparison) -> str:
-    """Return Markdown for GitHub, GitLab and Gitea, newline-terminated."""
+def markdown(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> str:
+    """Return Markdown for GitHub, GitLab and Gitea, newline-terminated.
+
+    ``others`` are campaigns on other rigs, which get a section.
+    """
     plan = comparison.campaign.plan
     parts = [f"## {plan.question}"]
     if mark := watermark(comparison.pool):
@@ -30,16 +34,26 @@ def markdown(comparison: Comparison) -> str:
     header = [column.heading(comparison.contrast) for column in shown]
     rows = [[_marked_up(column, row) for column in shown] for row in comparison.shown]
     parts += [_table(header, rows), comparison.untimed]
-    parts += [f"- skipped: {name}: {_escaped(why)}" for name, why in comparison.skipped.items()]
+    parts += _items(footer.skipped(comparison))
     tables = tables_of(comparison)
     for name in _FOLDED:
         table = tables[name]
         if table.rows:
             title = f"<details><summary>{name}: {len(table.rows)}</summary>"
             parts += [title, _table(*table), "</details>"]
-    command = f"zonelab report results/{plan.campaign} --format md"
+    if others:
+        parts += [f"### {other_rigs.TITLE}", _escaped(other_rigs.about(comparison))]
+    for other in others:
+        parts.append(f"#### {other.comparison.campaign.plan.campaign}")
+        parts += map(_escaped, other_rigs.paragraphs(other))
+        parts += [_table(*other_rigs.table(other)), *_items(other_rigs.gaps(other))]
+    command = f"zonelab report results/{plan.campaign}{other_rigs.options(others)} --format md"
     parts.append(f"Campaign `{plan.campaign}`, written by `{command}`.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _items(lines: Iterable[str]) -> list[str]:
+    return [f"- {_escaped(line)}" for line in lines]
 
 
 def _marked_up(column: Column, row: Row) -> str:

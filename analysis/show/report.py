@@ -7,11 +7,12 @@ bytes.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from analysis.judge.compare import Comparison
+from analysis.judge.other_campaigns import OtherCampaign
 from analysis.show import drawing, page, render
 from analysis.show.groups import groups_of
 from analysis.show.links import Links
@@ -24,11 +25,18 @@ from harness.tables import csv_text
 _FOLDERS = ("tables", "figures")
 
 
-def write_report(comparison: Comparison, folder: Path, *, linked: bool = True) -> tuple[Path, bool]:
+def write_report(
+    comparison: Comparison,
+    folder: Path,
+    *,
+    linked: bool = True,
+    others: Sequence[OtherCampaign] = (),
+) -> tuple[Path, bool]:
     """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; remove stale ones.
 
     Other files in ``folder`` stay. An existing report stays complete until all new files are on
     the disk. Without ``linked`` the page has no links to the campaign's files.
+    ``others`` are campaigns on other rigs, which get a section.
 
     Returns:
         The page's path, and whether any file was written or removed.
@@ -37,7 +45,7 @@ def write_report(comparison: Comparison, folder: Path, *, linked: bool = True) -
         HostError: the disk is full; no file has changed.
     """
     links = Links.of(comparison.campaign, folder if linked else None)
-    files = _files(comparison, links)
+    files = _files(comparison, links, others)
     changed = {name: text for name, text in files.items() if not _holds(folder / name, text)}
     stale = [
         path
@@ -80,10 +88,10 @@ def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _files(comparison: Comparison, links: Links) -> dict[str, str]:
+def _files(comparison: Comparison, links: Links, others: Sequence[OtherCampaign]) -> dict[str, str]:
     """Return the text of every file by its path inside the report's folder; the page is last."""
     tables = tables_of(comparison)
-    data = ReportData(comparison, tuple(groups_of(comparison)), tables)
+    data = ReportData(comparison, tuple(groups_of(comparison)), tables, tuple(others))
     with drawing.style():
         sections = sections_of(data)
     files = {f"tables/{name}.csv": csv_text(*table) for name, table in tables.items()}

@@ -65,7 +65,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "closures": flow_tables.closures(flows),
         "utilisation": _utilisation(campaign),
         "skipped": Table((comparison.contrast, "reason"), list(comparison.skipped.items())),
-        "differences": _differences(comparison),
+        "differences": differences(comparison),
         "environment": _environment(campaign),
         "recorded": _recorded(campaign),
     }
@@ -152,11 +152,12 @@ def _utilisation(campaign: CampaignData) -> Table:
     return tabulate(_UTILISATION, used)
 
 
-def _differences(comparison: Comparison) -> Table:
+def differences(comparison: Comparison) -> Table:
+    """Return one row per recorded setting in which a group differs from the baseline."""
     found = (
         _GroupDifference(group, difference)
-        for group, differences in comparison.differences.items()
-        for difference in differences
+        for group, members in comparison.differences.items()
+        for difference in members
     )
     return tabulate(_DIFFERENCES, found)
 
