@@ -51,9 +51,16 @@ def compare_alone(campaign: CampaignData, *, different_code: bool = False) -> Ot
 
 
 def _phases(pool: Pool) -> Iterable[str]:
-    """Return phases in the order of preference: those of claims, then of the study's metrics."""
-    claimed = [claim.metric for claim in pool.first.plan.claims]
-    return dict.fromkeys(key.rpartition(".")[0] for key in (*claimed, *select_metrics(pool, ())))
+    """Return the phases of claims, then of the study's metrics, then measured ones, then all."""
+    plan = pool.first.plan
+    known = select_metrics(pool, ())
+    named = [*(claim.metric for claim in plan.claims), *(known if plan.metrics else ())]
+    measured = (phase.name for run in pool.latest for phase in run.measured)
+    return dict.fromkeys((*map(_phase, named), *measured, *map(_phase, known)))
+
+
+def _phase(metric: str) -> str:
+    return metric.rpartition(".")[0]
 
 
 def _lacking(runs: Sequence[RunRecord], key: str, contrast: str) -> tuple[str, ...]:

@@ -117,7 +117,8 @@ def _other(other: OtherCampaign, number: int) -> str:
     skipped = "".join(f" {line[0].upper()}{line[1:]}." for line in other_rigs.gaps(other))
     caption = (
         f"{other_rigs.TITLE}: every {comparison.contrast} of {comparison.campaign.plan.campaign} "
-        f"against {comparison.baseline} of the same campaign. {other_rigs.metric(other)}{skipped}"
+        f"against {comparison.baseline} of the same campaign. "
+        f"{other_rigs.place(comparison.campaign)} {other_rigs.metric(other)}{skipped}"
     )
     return _table(comparison, f"other-rigs-{number}", caption, *other_rigs.table(other))
 

@@ -11,6 +11,7 @@ from analysis.judge.other_campaigns import DEVICE, MEDIA, OtherCampaign
 from analysis.judge.rows import Row
 from analysis.read.load import CampaignData
 from analysis.show import compare_columns, footer, page
+from harness.store.ledger import RUN
 from harness.tables import Table, tabulate
 
 TITLE = "Levels on other rigs"
@@ -23,15 +24,15 @@ def about(comparison: Comparison) -> str:
     return (
         "The levels of each campaign here are compared with the baseline of that campaign only. "
         "Numbers of different kinds of device are not compared with each other. "
-        f"The other sections show {comparison.campaign.plan.campaign}. "
-        f"{_place(comparison.campaign)}"
+        f"The other sections show the campaign {comparison.campaign.plan.campaign}. "
+        f"{place(comparison.campaign)}"
     )
 
 
 def paragraphs(other: OtherCampaign) -> list[str]:
     """Return where a campaign ran, its verdicts, and which metric its table shows."""
     comparison = other.comparison
-    where = [f"Study {comparison.campaign.plan.study}. {_place(comparison.campaign)}"]
+    where = [f"Study {comparison.campaign.plan.study}. {place(comparison.campaign)}"]
     if mark := watermark(comparison.pool):
         where.append(f"{mark[0].upper()}{mark[1:]}.")
     if other.metric is None:
@@ -44,9 +45,10 @@ def metric(other: OtherCampaign) -> str:
     if other.metric is None:
         return ""
     phase, _, name = other.metric.rpartition(".")
-    text = f"{_WORDS[name]} in {phase} ({other.metric}); lower is better."
+    where = "" if phase == RUN else f" in {phase}"
+    text = f"{_WORDS[name]}{where} ({other.metric}); lower is better."
     if other.media_unknown:
-        text += f" Media bytes are unknown: {', '.join(other.media_unknown)}."
+        text += f" Media bytes are unknown for {', '.join(other.media_unknown)}."
     return text
 
 
@@ -60,16 +62,15 @@ def table(other: OtherCampaign) -> Table:
             group = group_label(run, comparison)
             ok[group] += 1
             planned = comparison.campaign.host_plan(run.host)
-            rigs[group].add(planned.rig if planned and planned.rig else run.host)
+            rigs[group].add(planned.rig if planned else "")
     columns: dict[str, Callable[[Row], str]] = {
         column.heading(comparison.contrast): column.cell
         for column in compare_columns.narrow(compare_columns.ranked())
         if column.name not in ("metric", "n_level")
     }
-    columns |= {
-        "ok runs": lambda row: str(ok[row.level, row.stratum]),
-        _word(comparison.campaign): lambda row: ", ".join(sorted(rigs[row.level, row.stratum])),
-    }
+    columns["ok runs"] = lambda row: str(ok[row.level, row.stratum])
+    if comparison.campaign.plan.rigs:
+        columns["rig"] = lambda row: ", ".join(sorted(rigs[row.level, row.stratum]))
     return tabulate(columns, other.rows)
 
 
@@ -89,16 +90,9 @@ def options(others: Iterable[OtherCampaign]) -> str:
     return "".join(f" --also results/{one.comparison.campaign.plan.campaign}" for one in others)
 
 
-def _place(campaign: CampaignData) -> str:
+def place(campaign: CampaignData) -> str:
     """Return the kinds of device and the rigs of a campaign, or its hosts."""
     hosts = dict.fromkeys(host.rig or host.host for host in campaign.plan.hosts)
-    plural = "s" if len(hosts) > 1 else ""
-    return (
-        f"Kind of device: {' or '.join(sorted(campaign.kinds))}. "
-        f"{_word(campaign).capitalize()}{plural}: {', '.join(hosts)}."
-    )
-
-
-def _word(campaign: CampaignData) -> str:
-    """Return ``rig``, or ``host`` for a campaign whose hosts are no parts of named rigs."""
-    return "rig" if campaign.plan.rigs else "host"
+    word = ("Rig" if campaign.plan.rigs else "Host") + ("s" if len(hosts) > 1 else "")
+    kinds = " or ".join(sorted(campaign.kinds))
+    return f"Kind of device: {kinds}. {word}: {', '.join(hosts)}."

@@ -78,6 +78,7 @@ def _report(
     from analysis.read.load import load, refuse_copies  # noqa: PLC0415
     from analysis.show import latex, paper, pull_request  # noqa: PLC0415
     from analysis.show.report import write_report  # noqa: PLC0415
+    from analysis.tenants import mix  # noqa: PLC0415
 
     if arguments.output and arguments.format == "md":
         raise UsageError(
@@ -91,6 +92,12 @@ def _report(
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
     own_data, *other_data = (load(one.root) for one in (campaign, *also))
     refuse_copies([own_data, *other_data], [arguments.campaign, *arguments.also])
+    for name, one in zip(arguments.also, other_data, strict=True):
+        if one.plan.contrast == mix.FACTOR:
+            raise UsageError(
+                f"--also {name}: its study compares tenants, not levels",
+                hint=f"zonelab report {name} shows them",
+            )
     comparison = compare(
         own_data,
         different_code=arguments.different_code,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.judge.other_campaigns import OtherCampaign
 from analysis.show import other_rigs
-from analysis.show.parts import Grid, Heading, Paragraph, Part, ReportData, Section
+from analysis.show.parts import Grid, Heading, Paragraph, Part, ReportData, Section, Special
 from analysis.show.tables import differences
 from harness.store.campaign import CampaignPaths
 from harness.store.root import root_hash
@@ -41,4 +41,4 @@ def _parts(other: OtherCampaign, name: str) -> Iterator[Part]:
         method="comparability",
     )
     root = root_hash(CampaignPaths(campaign.path))
-    yield Paragraph(f"Root hash of {campaign.plan.campaign}: {root}", soft=True)
+    yield Special("root_hash.html.j2", {"campaign": campaign.plan.campaign, "root": root})
