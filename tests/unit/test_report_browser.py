@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from analysis.judge.compare import compare
+from analysis.judge.other_campaigns import compare_alone
 from analysis.read.load import load
 from analysis.show.report import write_report
 from harness.store.spec import Reason
@@ -38,7 +39,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         levels=("conventional-ext4", "conventional-xfs", "f2fs", "btrfs"),
         skipped={"xfs": Reason("kernel-too-old", "the kernel has no zoned xfs")},
     )
-    return write_report(compare(load(folder / "c")), folder / "c/report")[0]
+    other = compare_alone(load(write_campaign(folder / "other", series=False)))
+    return write_report(compare(load(folder / "c")), folder / "c/report", others=[other])[0]
 
 
 def look(
