@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.other_campaigns import OtherCampaign
-from analysis.show import compare_columns, other_rigs
+from analysis.show import compare_columns, other_rigs, repeat
 from analysis.show.drawing import Plot
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
@@ -62,8 +62,7 @@ def document(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
 
     ``others`` are campaigns on other rigs, which get a table each.
     """
-    campaign = comparison.campaign.plan.campaign
-    command = f"zonelab report results/{campaign}{other_rigs.options(others)} --format tex"
+    command = repeat.command(comparison, others, "tex")
     parts = [
         f"% {command}\n% needs \\usepackage{{booktabs,graphicx,siunitx}}",
         _verdicts(comparison),

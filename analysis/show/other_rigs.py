@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from analysis.judge import wording
 from analysis.judge.compare import Comparison, group_label, watermark
@@ -83,11 +83,6 @@ def notes(other: OtherCampaign) -> Table:
 def gaps(other: OtherCampaign) -> list[str]:
     """Return one line per level or rig of a campaign that is not in its table."""
     return [*footer.skipped(other.comparison), *footer.rigs_to_come(other.comparison)]
-
-
-def options(others: Iterable[OtherCampaign]) -> str:
-    """Return the options of ``zonelab report`` that name these campaigns."""
-    return "".join(f" --also results/{one.comparison.campaign.plan.campaign}" for one in others)
 
 
 def place(campaign: CampaignData) -> str:

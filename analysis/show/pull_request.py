@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.other_campaigns import OtherCampaign
 from analysis.judge.rows import Row
-from analysis.show import compare_columns, footer, other_rigs, page
+from analysis.show import compare_columns, footer, other_rigs, page, repeat
 from analysis.show.compare_columns import Column
 from analysis.show.headline import answers
 from analysis.show.tables import tables_of
@@ -47,7 +47,7 @@ def markdown(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
         parts.append(f"#### {other.comparison.campaign.plan.campaign}")
         parts += map(_escaped, other_rigs.paragraphs(other))
         parts += [_table(*other_rigs.table(other)), *_items(other_rigs.gaps(other))]
-    command = f"zonelab report results/{plan.campaign}{other_rigs.options(others)} --format md"
+    command = repeat.command(comparison, others, "md")
     parts.append(f"Campaign `{plan.campaign}`, written by `{command}`.")
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -19,6 +19,7 @@ from analysis.judge.rows import Row
 from analysis.judge.side import Side
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord, load, load_pool
+from analysis.show import repeat
 from analysis.show.drawing import mark_of
 from analysis.show.render import render
 from harness.cli.main import main
@@ -198,6 +199,18 @@ def test_the_drive_beside_the_one_under_test_is_judged_as_well(
     (row,) = compare(campaign, metrics=[RATE], slower=[load(slow)]).rows
     assert (row.verdict is Verdict.NOT_A_RESULT) is judged
     assert ("core not validated" in modelled.label([campaign])) is judged
+
+
+def test_the_command_that_repeats_a_report_names_the_slower_campaign(
+    fast: Path, tmp_path: Path
+) -> None:
+    slow = load(_campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1))
+    comparison = compare(load(fast), different_code=True, slower=[slow])
+    own, other = comparison.campaign.plan.campaign, slow.plan.campaign
+    assert repeat.command(comparison, (), "md") == (
+        f"zonelab report results/{own} --slower results/{other} --different-code --format md"
+    )
+    assert repeat.command(compare(load(fast)), ()) == f"zonelab report results/{own}"
 
 
 def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:

@@ -6,7 +6,7 @@ import shlex
 
 from analysis.judge.stats import NOISE_FLOOR
 from analysis.read.load import CampaignData
-from analysis.show import methods_page, other_rigs
+from analysis.show import methods_page, repeat
 from analysis.show.parts import ReportData, Section, Special
 from harness.metrics.catalogue import CATALOGUE
 from harness.store.campaign import CampaignPaths, load_campaign
@@ -21,8 +21,7 @@ def section(data: ReportData) -> Section:
     values = {
         "plan": campaign.plan,
         "verify": f"zonelab verify results/{campaign.plan.campaign}",
-        "command": f"zonelab report results/{campaign.plan.campaign}"
-        f"{other_rigs.options(data.others)}",
+        "command": repeat.command(data.comparison, data.others),
         "planned": _plan_command(campaign),
         "noise_floor": f"{100 * NOISE_FLOOR:g} %",
         "metrics": [metric for metric in CATALOGUE.values() if metric.name in names],
