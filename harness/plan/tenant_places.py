@@ -31,9 +31,7 @@ class TenantPlace:
     @property
     def zone_range(self) -> range:
         """Numbers of its zones; all zones of the namespace if it has no slice."""
-        if self.zones is None:
-            return range(self.namespace.zones or 0)
-        return range(self.zones.first, self.zones.first + self.zones.count)
+        return self.zones.numbers if self.zones else range(self.namespace.zones or 0)
 
 
 def places_of(mix: TenantMix, inspection: Inspection) -> dict[str, TenantPlace]:

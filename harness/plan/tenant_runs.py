@@ -226,8 +226,7 @@ def _check_shared_file_systems(tenants: Sequence[PlannedTenant]) -> None:
         members = [tenant for tenant in tenants if tenant.spec.stack == owner.spec.name]
         if len(members) <= 1:  # derive() has checked a single database
             continue
-        zones = owner.spec.zones.count if owner.spec.zones else owner.spec.device.zones or 0
-        capacity = zones * (owner.spec.device.zone_capacity or 0)
+        capacity = len(owner.spec.zone_range) * (owner.spec.device.zone_capacity or 0)
         cold = owner.spec.cold.bytes if owner.spec.cold else 0
         wanted = cold + sum(member.derived.peak_bytes for member in members)
         if wanted > USABLE_SHARE * capacity:

@@ -142,18 +142,16 @@ class Together:
             device = tenant.spec.device.name
             if not tenant.alone or not tenant.level.uses_zoned or device not in active:
                 continue
-            zones = tenant.spec.zones
-            first, count = (zones.first, zones.count) if zones else (0, tenant.device.zones or 0)
             tenant.activity = activity(
                 self.tracer.transitions,
                 device,
-                range(first, first + count),
+                tenant.spec.zone_range,
                 active[device],
                 (outcome.began, outcome.ended),
                 seen=seen,
             )
             counted = tenant.facts[-1].traced
-            if zones is None and counted is not None:
+            if tenant.spec.zones is None and counted is not None:
                 tenant.denied_opens = zone_use.denied_opens(release, device, counted)
 
     def _active(self, device: Device) -> frozenset[int]:

@@ -288,6 +288,11 @@ class Extent:
     first: int  # first zone, or first byte
     count: int  # number of zones, or of bytes
 
+    @property
+    def numbers(self) -> range:
+        """Numbers of its zones or bytes."""
+        return range(self.first, self.first + self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -323,6 +328,11 @@ class TenantSpec:
     start_offset: float  # seconds between the start barrier and its start
     duration: float  # seconds that it runs
     seed: int  # added to the run's seed: a tenant has the same keys alone and among others
+
+    @property
+    def zone_range(self) -> range:
+        """Numbers of its zones of the namespace."""
+        return self.zones.numbers if self.zones else range(self.device.zones or 0)
 
     def owns(self, phase: PhaseSpec) -> bool:
         """Whether a phase of the run belongs to this tenant."""

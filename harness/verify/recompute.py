@@ -246,6 +246,6 @@ def _series(run: RecomputedRun) -> Iterator[str]:
         yield from sampled.differences(run.folder, run.result, run.stored, run.observed.longest_gap)
         yield from gauged.differences(run.folder, run.result, run.stored)
     for tenant in run.stored:
-        place = zone_bytes.place(tenant.spec)
-        if place is not None and tenant.spec.stack == tenant.spec.name:
-            yield from check(zone_bytes.differences(run.folder, place, tenant), place.file)
+        if tenant.spec.device.zoned and tenant.spec.stack == tenant.spec.name:
+            lines = zone_bytes.differences(run.folder, tenant)
+            yield from check(lines, zone_bytes.file_of(tenant.spec))

@@ -20,7 +20,7 @@ from harness.store.differences import differences as compared
 from harness.store.files import read_json
 from harness.store.observed import NAME, ObservedRun, ObservedTenant, TenantFacts
 from harness.store.result import Metric, Result, Utilisation
-from harness.store.spec import Extent, TenantSpec
+from harness.store.spec import TenantSpec
 from harness.verify.retrace import TracedDevice
 from harness.verify.sampled import read
 from harness.verify.stored import RecomputedTenant, StoredTenant, metadata_zones
@@ -237,8 +237,7 @@ def _activity(folder: Path, tenant: RecomputedTenant, window: Mapping[str, Any])
     if table is None or not seed or not tenant.alone or not tenant.uses_zoned:
         return None
     report = zone_reports.from_csv(seed)
-    extent = tenant.spec.zones or Extent(0, len(report))
-    zones = range(extent.first, extent.first + extent.count)
+    zones = tenant.spec.zones.numbers if tenant.spec.zones else range(len(report))
     commands = [
         _command(t, row)
         for t, row in zip(table.times, table.rows, strict=True)

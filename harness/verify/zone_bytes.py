@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
-from harness.store.spec import Extent, TenantSpec
+from harness.store.spec import TenantSpec
 from harness.verify.sampled import DISKSTATS, SeriesTable, read
 from harness.verify.stored import StoredTenant
 
@@ -31,56 +31,40 @@ class ZoneEvent:
     taken: int
 
 
-@dataclass(frozen=True, slots=True)
-class TenantZones:
-    """The zones of a tenant: ``count`` zones of the namespace ``device``, from ``first``.
-
-    ``file`` is the series of their states.
-    """
-
-    file: str
-    device: str
-    first: int
-    count: int
-    capacity: int
+def file_of(tenant: TenantSpec) -> str:
+    """Return the series of the states of a tenant's zones."""
+    return f"series/{prefixed(tenant.name, 'zones')}.csv"
 
 
-def place(tenant: TenantSpec) -> TenantZones | None:
-    """Return the zones of a tenant; null without zones."""
-    device = tenant.device
-    if device.zone_capacity is None:
-        return None
-    own = tenant.zones or Extent(0, device.zones or 0)
-    file = f"series/{prefixed(tenant.name, 'zones')}.csv"
-    return TenantZones(file, device.name, own.first, own.count, device.zone_capacity)
-
-
-def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
-    """Yield one line if diskstats and zones contradict each other."""
-    name = stored.snapshots[0].counters.zoned
-    zones, disks = read(folder, place.file), read(folder, DISKSTATS)
+def differences(folder: Path, stored: StoredTenant) -> Iterator[str]:
+    """Yield one line if diskstats and the zones of a tenant contradict each other."""
+    name, file = stored.snapshots[0].counters.zoned, file_of(stored.spec)
+    zones, disks = read(folder, file), read(folder, DISKSTATS)
     if not name or zones is None or disks is None:
         return
     zones = zones.known([*_STATES, *(f"occupied_{tenth}" for tenth in _TENTHS)])
     disks = disks.known([f"{name}.write_bytes"])
+    count = len(stored.spec.zone_range)
     for row in zones.rows:
         known = sum(int(row[state]) for state in _STATES)
-        if known > place.count:  # conventional zones have none of the states
-            yield f"{place.file}: has {known} zones at {row['t']} s, the device has {place.count}"
+        if known > count:  # conventional zones have none of the states
+            yield f"{file}: has {known} zones at {row['t']} s, the device has {count}"
             return
-    events = _events(folder, place)
+    events = _events(folder, stored.spec)
     if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
-        yield from _compared(place, stored, zones, disks, events)
+        yield from _compared(stored, zones, disks, events)
 
 
-def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
+def _events(folder: Path, tenant: TenantSpec) -> list[ZoneEvent] | None:
     """Return resets and finishes in their order; null if some were not traced."""
     table = read(folder, tracer.TIMELINE)
     if table is None:
         return None
     events, padded = [], dict[str, int]()
     for t, row in zip(table.times, table.rows, strict=True):
-        if row["device"] != place.device or not _is_inside(row["zone"], place):
+        if row["device"] != tenant.device.name:
+            continue
+        if row["zone"] and int(row["zone"]) not in tenant.zone_range:  # '': all zones
             continue
         if row["action"] == "reset" and row["written"]:
             events.append(ZoneEvent(t, int(row["written"]) + padded.pop(row["zone"], 0)))
@@ -90,11 +74,6 @@ def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
         elif row["action"] in ("reset", "finish"):
             return None
     return events
-
-
-def _is_inside(zone: str, place: TenantZones) -> bool:
-    """Whether a command concerns one of these zones, or all zones."""
-    return not zone or place.first <= int(zone) < place.first + place.count
 
 
 def _is_exact(name: str, stored: StoredTenant, events: Sequence[ZoneEvent], last_t: float) -> bool:
@@ -113,7 +92,6 @@ def _is_exact(name: str, stored: StoredTenant, events: Sequence[ZoneEvent], last
 
 
 def _compared(
-    place: TenantZones,
     stored: StoredTenant,
     zones: SeriesTable,
     disks: SeriesTable,
@@ -129,19 +107,19 @@ def _compared(
         del after[disks.times[-1]]
     following = dict(pairwise([*disks.times, disks.times[-1] + 1]))
     base = first.counters.written[name] - sum(first.allocated or ())
+    capacity = stored.spec.device.zone_capacity or 0
     for t, row in zip(zones.times, zones.rows, strict=True):
         if t not in after:
             continue
         taken = _taken(events, t - _SKEW, following[t] + _SKEW)
         low, high = (
-            base + held + part
-            for held, part in zip(_inside(row, place.capacity), taken, strict=True)
+            base + held + part for held, part in zip(_inside(row, capacity), taken, strict=True)
         )
         # Zones are read after diskstats, and before the next sample of diskstats.
         if low > after[t][1] or high < after[t][0]:
             yield (
                 f"{DISKSTATS}: {column}: has {after[t][0]} at {t:.3f} s, "
-                f"{place.file} and {tracer.TIMELINE} give {low} to {high}"
+                f"{file_of(stored.spec)} and {tracer.TIMELINE} give {low} to {high}"
             )
             return
 

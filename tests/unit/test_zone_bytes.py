@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.verify import zone_bytes
-from harness.verify.zone_bytes import TenantZones
 
 CAPACITY = 100
-PLACE = TenantZones("series/zones.csv", "ublkb0", 0, 4, CAPACITY)
+DEVICE = SimpleNamespace(name="ublkb0", zone_capacity=CAPACITY)
+TENANT = SimpleNamespace(name="", device=DEVICE, zone_range=range(4))
 STATES = ["empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline"]
 TENTHS = [f"occupied_{tenth}" for tenth in range(0, 100, 10)]
 
@@ -36,8 +36,8 @@ def contradictions(folder: Path, written: list[int], full: list[int], last: int)
     (series / "zones.csv").write_text("\n".join([*lines, ""]))
     header = "t,device,action,zone,written,unwritten\n"
     (series / "zone_commands.csv").write_text(header)
-    stored: Any = SimpleNamespace(snapshots=[snapshot(0, 0), snapshot(last, last)])
-    return list(zone_bytes.differences(folder, PLACE, stored))
+    stored: Any = SimpleNamespace(spec=TENANT, snapshots=[snapshot(0, 0), snapshot(last, last)])
+    return list(zone_bytes.differences(folder, stored))
 
 
 def test_samples_go_on_after_the_last_barrier(tmp_path: Path) -> None:
