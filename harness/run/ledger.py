@@ -26,6 +26,8 @@ from harness.store.ledger import (
     Snapshot,
 )
 from harness.store.media import ModelledMedia
+from harness.store.result import Utilisation
+from harness.store.spec import ColdSpec
 from harness.workloads import program_of
 from harness.workloads.load_program import BareCounts
 
@@ -52,6 +54,11 @@ class BarrierSnapshot:
     zones: ZoneCounts | None = None
     modelled: ModelledMedia | None = None
 
+    def largest_utilisation(self, capacity: int) -> float | None:
+        """Return the utilisation that free space allows, with ``capacity`` in bytes, if known."""
+        free = self.usage.free_bytes
+        return None if free is None else min(free / capacity, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
@@ -68,6 +75,33 @@ class _Interval:
     closures: tuple[Closure, ...] = ()
     program: str = ""  # the program that counted ``counts``
     counts: BareCounts | None = None
+
+
+def utilisation(
+    wanted: ColdSpec | None,
+    filled: BarrierSnapshot,
+    database: int,
+    capacity: int,
+    largest: float | None,
+) -> Utilisation:
+    """Return V and A at a barrier beside the wanted utilisation; that of the drive stays null.
+
+    ``database`` are the bytes of all databases on the device, ``largest`` is the utilisation that
+    the fresh level allowed.
+    """
+    cold = filled.counters.cold_bytes
+    return Utilisation(
+        target=wanted.target_utilisation if wanted else 0.0,
+        tolerance=wanted.tolerance if wanted else 1.0,
+        u_ns=(cold + database) / capacity,
+        u_drive=None,
+        live_bytes=cold + database,
+        allocated_bytes=sum(filled.allocated) if filled.allocated is not None else None,
+        cold_bytes=cold,
+        database_bytes=database,
+        capacity_bytes=capacity,
+        max_utilisation=largest,
+    )
 
 
 def build(level: str, snapshots: Sequence[BarrierSnapshot], facts: Sequence[PhaseFacts]) -> Ledger:

@@ -13,7 +13,7 @@ from harness.observe import host_gauges, rocksdb_build
 from harness.observe.sampler import SampledSeries, Sampler, interval, of_gauges
 from harness.observe.tracing.tracer import Tracer
 from harness.rules.level import DIRECT_FLAGS
-from harness.run import barrier, phase
+from harness.run import barrier, ledger, phase
 from harness.run.context import RunContext
 from harness.run.phase import Infeasible
 from harness.run.progress import ReadShare
@@ -23,10 +23,8 @@ from harness.run.together import Together
 from harness.store.codec import encode
 from harness.store.observed import TenantFacts
 from harness.store.result import Utilisation
-from harness.store.spec import Bytes, ColdSpec, Device, PhaseSpec, Reason, RunSpec
+from harness.store.spec import Device, PhaseSpec, Reason, RunSpec
 from harness.tools.direct_io import DirectIo
-
-_NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 
 
 class Measurement:
@@ -107,8 +105,7 @@ class Measurement:
         tenant.direct_io = running.level.direct_io(up)
         fresh = barrier.take(self._context, running, tenant.name("up"), 0)
         tenant.snapshots.append(fresh)
-        if fresh.usage.free_bytes is not None:
-            tenant.max_utilisation = min(fresh.usage.free_bytes / running.device.capacity, 1.0)
+        tenant.max_utilisation = fresh.largest_utilisation(running.device.capacity)
         if tenant.spec.name:
             tenant.manifest |= {
                 "name": tenant.spec.level,
@@ -265,21 +262,11 @@ def utilisation(
         database: bytes of all databases on the device.
         others: identities of the drive's namespaces that the run uses.
     """
-    device, cold = tenant.running.device, tenant.cold
-    wanted = tenant.spec.cold or _NO_COLD
-    allocated = tenant.snapshots[-1].allocated
-    live = cold + database
+    device, filled = tenant.running.device, tenant.snapshots[-1]
+    found = ledger.utilisation(
+        tenant.spec.cold, filled, database, device.capacity, tenant.max_utilisation
+    )
     drive = context.host.drive_capacity(device.name)
     elsewhere = precondition.kept_bytes(context.host, context.paths, device, others)
-    return Utilisation(
-        target=wanted.target_utilisation,
-        tolerance=wanted.tolerance,
-        u_ns=live / device.capacity,
-        u_drive=(live + elsewhere) / drive if drive else None,
-        live_bytes=live,
-        allocated_bytes=sum(allocated) if allocated is not None else None,
-        cold_bytes=cold,
-        database_bytes=database,
-        capacity_bytes=device.capacity,
-        max_utilisation=tenant.max_utilisation,
-    )
+    used = filled.counters.cold_bytes + database + elsewhere
+    return replace(found, u_drive=used / drive if drive else None)

@@ -41,11 +41,6 @@ class StoredTenant:
     filled: BarrierSnapshot
     metadata_zones: int
 
-    def max_utilisation(self, capacity: int) -> float | None:
-        """Return the largest utilisation of the fresh level; null if its space is unknown."""
-        free = self.snapshots[0].usage.free_bytes
-        return None if free is None else min(free / capacity, 1.0)
-
 
 @dataclass(frozen=True, slots=True)
 class RecomputedTenant:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.levels import LEVELS
+from harness.run import ledger
 from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.ledger import Ledger
@@ -15,6 +16,11 @@ from harness.verify.stored import StoredTenant
 
 # These metrics of a tenant need the timeline, which is not stored if tracing fails at the end.
 OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
+# Fields that follow from the barriers.
+_UTILISATION = (
+    *("live_bytes", "cold_bytes", "database_bytes", "allocated_bytes", "capacity_bytes"),
+    *("u_ns", "max_utilisation"),
+)
 # The runner's peak memory, which is in no raw file.
 _UNCHECKED = frozenset({"run.harness_memory_peak"})
 
@@ -44,18 +50,11 @@ def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterat
 
 def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
     """Compare V and A, which are measured at the barrier after the last fill phase."""
-    filled = stored.filled
-    live = filled.counters.cold_bytes + filled.counters.database_bytes
-    allocated = sum(filled.allocated) if filled.allocated is not None else None
-    for name, value, wanted in (
-        ("live_bytes", used.live_bytes, live),
-        ("cold_bytes", used.cold_bytes, filled.counters.cold_bytes),
-        ("database_bytes", used.database_bytes, filled.counters.database_bytes),
-        ("allocated_bytes", used.allocated_bytes, allocated),
-        ("capacity_bytes", used.capacity_bytes, capacity),
-        ("u_ns", used.u_ns, live / capacity),
-        ("max_utilisation", used.max_utilisation, stored.max_utilisation(capacity)),
-    ):
+    database = stored.filled.counters.database_bytes
+    largest = stored.snapshots[0].largest_utilisation(capacity)
+    again = ledger.utilisation(stored.spec.cold, stored.filled, database, capacity, largest)
+    for name in _UTILISATION:
+        value, wanted = getattr(used, name), getattr(again, name)
         if value != wanted:
             yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
 

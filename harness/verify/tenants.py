@@ -13,7 +13,7 @@ from harness.observe.tracing.tenant_tracer import Activity, activity
 from harness.observe.tracing.zone_history import Transition
 from harness.observe.zone_reports import ACTIVE
 from harness.rules.facts import PhaseFacts
-from harness.run import zone_use
+from harness.run import ledger, zone_use
 from harness.run.together import TENANTS as WINDOW
 from harness.store import packed
 from harness.store.differences import differences as compared
@@ -86,24 +86,13 @@ def _utilisation(
     spec, filled, capacity = stored.spec, stored.filled, own.device.capacity
     if spec.cold is None:
         return None
-    cold = filled.counters.cold_bytes
     database = sum(
         one.stored.filled.counters.database_bytes
         for one in tenants
         if one.stored is not None and one.spec.stack == spec.stack
     )
-    return Utilisation(
-        target=spec.cold.target_utilisation,
-        tolerance=spec.cold.tolerance,
-        u_ns=(cold + database) / capacity,
-        u_drive=None,
-        live_bytes=cold + database,
-        allocated_bytes=sum(filled.allocated) if filled.allocated is not None else None,
-        cold_bytes=cold,
-        database_bytes=database,
-        capacity_bytes=capacity,
-        max_utilisation=stored.max_utilisation(capacity),
-    )
+    largest = stored.snapshots[0].largest_utilisation(capacity)
+    return ledger.utilisation(spec.cold, filled, database, capacity, largest)
 
 
 # --- the common time --------------------------------------------------------------------------
@@ -207,7 +196,7 @@ def metrics(
             seen,
             _denied(result, tenant) if seen is not None else None,
             record.utilisation,
-            tenant.stored.max_utilisation(record.device.capacity),
+            tenant.stored.snapshots[0].largest_utilisation(record.device.capacity),
         )
         if seen is None and packed.find(folder / tracer.TIMELINE) is None:
             again = {key: one for key, one in again.items() if key.endswith("utilisation")}

@@ -19,9 +19,8 @@ DEVICE = SimpleNamespace(path="/dev/nvme0n2", name="nvme0n2", capacity=10 * GIB)
 def tenant(cold: int) -> Any:
     return SimpleNamespace(
         running=SimpleNamespace(device=DEVICE),
-        cold=cold,
         spec=SimpleNamespace(cold=ColdSpec(0.8, 0.02, Bytes(cold))),
-        snapshots=[SimpleNamespace(allocated=[9 * GIB])],
+        snapshots=[SimpleNamespace(allocated=[9 * GIB], counters=SimpleNamespace(cold_bytes=cold))],
         max_utilisation=0.95,
     )
 
