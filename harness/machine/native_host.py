@@ -95,23 +95,17 @@ class NativeHost(Host):
     def witness(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes of the commands that the models completed."""
         counts = {name: self._drive(name).counts() for name in names}
-        return Witness(
+        return Witness.of_each(
             _WITNESS,
-            0,
             {name: one["write_bytes"] for name, one in counts.items()},
-            {name: (name,) for name in counts},
             {name: one["read_bytes"] for name, one in counts.items()},
         )
 
     def media(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes that the models wrote to their media."""
         models = " + ".join(sorted({self._drives[name].model for name in names}))
-        return Witness(
-            f"{MODELLED_MEDIA} {models}",
-            0,
-            {name: self._drive(name).media_bytes() for name in names},
-            {name: (name,) for name in names},
-        )
+        written = {name: self._drive(name).media_bytes() for name in names}
+        return Witness.of_each(f"{MODELLED_MEDIA} {models}", written)
 
     def completions(self, names: Sequence[str]) -> dict[str, Completions]:
         """Return what each model completed, and how much of it on time."""

@@ -33,10 +33,8 @@ def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | Non
     """
     reports = _reports(sysfs, names)
     if reports:
-        read, _ = _counts_by_disk(reports, zoneblk.read)
-        return Witness(
-            "zoneblk write and append bytes", 0, *_counts_by_disk(reports, zoneblk.accepted), read
-        )
+        counts = [_by_disk(reports, count) for count in (zoneblk.accepted, zoneblk.read)]
+        return Witness.of_each("zoneblk write and append bytes", *counts)
     address = _ADDRESS.search(command_line)
     if address is not None:
         return of_rig(_ask(address["host"], int(address["port"])), sysfs, names)
@@ -63,8 +61,7 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
             raise _failure(
                 f"the rig's witness does not list {name} ({identity.serial}:{identity.nsid})"
             ) from None
-    covers = {name: (name,) for name in names}
-    return Witness("QEMU query-blockstats wr_bytes", 0, accepted, covers, read)
+    return Witness.of_each("QEMU query-blockstats wr_bytes", accepted, read)
 
 
 def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
@@ -90,7 +87,7 @@ def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     reports = _reports(sysfs, names)
     if reports:
         models = " + ".join(sorted({report["model"] for report in reports.values()}))
-        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_counts_by_disk(reports, zoneblk.media))
+        return Witness.of_each(f"{MODELLED_MEDIA} {models}", _by_disk(reports, zoneblk.media))
 
     def written(disk: str) -> tuple[int | None, bool]:
         count = nvme_ioctl.media_written(disk, sysfs.dev)
@@ -116,13 +113,10 @@ def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return reports if len(reports) == len(disks) else {}
 
 
-def _counts_by_disk(
+def _by_disk(
     reports: Mapping[str, Mapping[str, Any]], count: Callable[[Mapping[str, Any]], int]
-) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-    """Return the count of each disk, and the disks that each count covers: one."""
-    return {disk: count(report) for disk, report in reports.items()}, {
-        disk: (disk,) for disk in reports
-    }
+) -> dict[str, int]:
+    return {disk: count(report) for disk, report in reports.items()}
 
 
 def _of_disks(

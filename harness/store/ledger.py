@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from harness.nulls import ratio, total
 from harness.store.codec import SCHEMA_VERSION
@@ -48,6 +49,13 @@ class Witness:
     accepted: Mapping[str, int]  # by name of the counter
     covers: Mapping[str, tuple[str, ...]]  # kernel names of the devices behind each counter
     read: Mapping[str, int] = field(default_factory=dict)  # bytes read; {}: not counted
+
+    @classmethod
+    def of_each(
+        cls, source: str, accepted: Mapping[str, int], read: Mapping[str, int] | None = None
+    ) -> Self:
+        """Return exact counts of single devices, by kernel name."""
+        return cls(source, 0, accepted, {name: (name,) for name in accepted}, read or {})
 
 
 @dataclass(frozen=True, slots=True)
