@@ -30,6 +30,9 @@ class Status(StrEnum):
 
 # A command that meets one of these ends with exit code 4.
 BAD = frozenset({Status.INVALID, Status.FAILED})
+# Runs that were measured to their end, and runs that ended in the middle.
+MEASURED = frozenset({Status.OK, Status.INVALID})
+CUT_SHORT = frozenset({Status.FAILED, Status.ABORTED})
 
 
 class Severity(StrEnum):

@@ -12,7 +12,7 @@ from harness.levels.level import Level
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
 from harness.store import packed
-from harness.store.result import Result, Status
+from harness.store.result import CUT_SHORT, Result
 from harness.verify.sampled import (
     EDGE,
     PhaseWindow,
@@ -56,7 +56,8 @@ def _media(folder: Path, plain: StoredTenant, result: Result) -> Iterator[str]:
     if table is None or not table.rows:
         return
     phases = windows(folder, plain)
-    lines = media_bytes(table, phases, plain.snapshots, stopped=_was_stopped(result))
+    stopped = result.status in CUT_SHORT
+    lines = media_bytes(table, phases, plain.snapshots, stopped=stopped)
     yield from (f"{MEDIA}: {text}" for text in lines)
 
 
@@ -101,7 +102,7 @@ def _counters(
                 phases,
                 tenant.snapshots,
                 partial(_counter_at, name),
-                stopped=_was_stopped(result),
+                stopped=result.status in CUT_SHORT,
                 restarts=True,
             )
 
@@ -109,10 +110,6 @@ def _counters(
 def _counter_at(name: str, barrier: BarrierSnapshot) -> int | None:
     count = barrier.usage.raw.get(name)
     return count if isinstance(count, int) else None
-
-
-def _was_stopped(result: Result) -> bool:
-    return result.status in (Status.ABORTED, Status.FAILED)
 
 
 def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: StoredTenant) -> Iterator[str]:

@@ -18,7 +18,7 @@ from harness.store import checksums, packed
 from harness.store import differences as compared
 from harness.store.files import parse_json, to_record
 from harness.store.observed import NAME, ObservedRun
-from harness.store.result import Issue, Result, Severity, Status
+from harness.store.result import MEASURED, Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
 from harness.tools.direct_io import DirectIo
 from harness.verify import kernel_log
@@ -92,7 +92,7 @@ def direct_io(manifest: Any) -> DirectIo | None:
 def _rules(result: Result, observed: ObservedRun, *, worded: bool) -> Iterator[str]:
     """The runner looks for all codes, or its files cannot be judged. Then it stores no number."""
     if not observed.rules:
-        if result.metrics or result.phases or result.status in (Status.OK, Status.INVALID):
+        if result.metrics or result.phases or result.status in MEASURED:
             yield f"{NAME}: rules: has none, result.json has the numbers of a run that was judged"
     elif worded and set(observed.rules) != _codes():
         yield f"{NAME}: rules: are not the codes that this zonelab looks for"
@@ -170,7 +170,7 @@ def _status(result: Result, issues: tuple[Issue, ...], observed: ObservedRun) ->
     if result.status is not wanted:
         why = f", for the issue {wrong[0].code}" if wanted is Status.INVALID else ""
         yield f"result.json: status: has {result.status.value}, raw/ gives {wanted.value}{why}"
-    if (result.reason is None) != (wanted in (Status.OK, Status.INVALID)):
+    if (result.reason is None) != (wanted in MEASURED):
         yield (
             f"result.json: reason: has {result.reason and result.reason.code}, "
             f"which does not fit status {wanted.value}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.levels.level import Level
 from harness.observe import kmsg
-from harness.store.result import Result, Status
+from harness.store.result import MEASURED, Result
 
 FILE = "raw/kernel.log"
 _MISSING = "kernel-log-missing"
@@ -31,9 +31,8 @@ def differences(log: str, level: Level | None, result: Result) -> Iterator[str]:
         yield (
             f"{FILE}: spans {max(times) - min(times):.0f} s, the run took {result.seconds:.0f} s"
         )
-    came_up = result.status in (Status.OK, Status.INVALID)
     mounted = level.kernel_mounted if level else ""
-    if came_up and mounted and not re.search(mounted, log):
+    if result.status in MEASURED and mounted and not re.search(mounted, log):
         yield f"{FILE}: has no line {mounted!r}, the kernel logs each mount of {result.level}"
     yield from _devices(log, result)
 

@@ -23,7 +23,7 @@ from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
 from harness.store import checksums, packed
 from harness.store.ledger import SeriesMark
-from harness.store.result import Result, Status
+from harness.store.result import CUT_SHORT, Result
 from harness.verify import derived
 from harness.verify.separate import check
 from harness.verify.stored import StoredTenant
@@ -177,7 +177,7 @@ def _of_tenant(
     disks: SeriesTable, tenant: StoredTenant, phases: Sequence[PhaseWindow], result: Result
 ) -> Iterator[str]:
     """Yield one line per contradiction between a tenant's devices and its barriers."""
-    stopped = result.status in (Status.ABORTED, Status.FAILED)
+    stopped = result.status in CUT_SHORT
     stopped |= bool(tenant.spec.name) and not any(facts.measured for facts in tenant.facts)
     first = tenant.snapshots[0].counters
     for device in sorted({first.zoned, first.conventional}):

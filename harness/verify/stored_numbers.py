@@ -11,7 +11,7 @@ from harness.run import ledger
 from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.ledger import Ledger
-from harness.store.result import Metric, Result, Status, Utilisation
+from harness.store.result import CUT_SHORT, Metric, Result, Utilisation
 from harness.verify.stored import StoredTenant
 
 # These metrics of a tenant need the timeline, which is not stored if tracing fails at the end.
@@ -81,7 +81,7 @@ def own_counts(raw: Path, tenant: StoredTenant, result: Result) -> Iterator[str]
     device = spec.device if spec.name else result.device
     with opened as lines:
         totals = level.own_totals(lines, device)
-    cut = result.status in (Status.FAILED, Status.ABORTED)
+    cut = result.status in CUT_SHORT
     for part in ("payload", "filling", "given_up", "finishes", "resets"):
         value, wanted = getattr(stored, part), getattr(totals, part)
         if value != wanted and not (cut and _is_part(value, wanted)):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from harness import nulls
 from harness.observe.tracing import bpf_program as program
 from harness.observe.zone_reports import Zone, ZoneCondition
 from harness.store.ledger import Commands, Snapshot, Trace
@@ -268,19 +269,15 @@ def traced(before: Snapshot, after: Snapshot) -> Traced | None:
     first, last = before.trace, after.trace
     if first is None or last is None:
         return None
-    seconds = None
-    if first.kernel_seconds is not None and last.kernel_seconds is not None:
-        seconds = last.kernel_seconds - first.kernel_seconds
-    commands = difference(_by_kind(first, "count"), _by_kind(last, "count"))
     return Traced(
         zoned=after.zoned if after.zoned in last.devices else None,
         conventional=after.conventional if after.conventional in last.devices else None,
-        commands=commands,
+        commands=difference(_by_kind(first, "count"), _by_kind(last, "count")),
         bytes=difference(_by_kind(first, "bytes"), _by_kind(last, "bytes")),
         finishes=last.finishes - first.finishes,
         pad=difference(first.pad, last.pad),
         problems=last.problems,
-        kernel_seconds=seconds,
+        kernel_seconds=nulls.difference(first.kernel_seconds, last.kernel_seconds),
     )
 
 
