@@ -15,7 +15,7 @@ import numpy as np
 from analysis.read.arrays import FloatArray
 from analysis.read.flow import read_flows
 from analysis.read.load import RunRecord
-from analysis.read.series import read_columns
+from analysis.read.series import read_columns, read_devices, read_written
 from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line per capacity of device writes
@@ -75,10 +75,10 @@ def read(run: RunRecord) -> Amplification | None:
     phases = [] if run.spec.tenants else _phases(run)
     if not phases or any(phase.entry.user is None for phase in phases):
         return None  # before the other series are read
-    written = _by_device(run, "diskstats.csv", ".write_bytes")
+    written = _curves(*read_written(run.path))
     if not written:
         return None
-    media = written | _by_device(run, "media.csv", "")
+    media = written | _curves(*read_devices(run.path / "series" / "media.csv", ""))
     maps = [phase.entry.media for phase in phases]
     counted = all(maps) and all(size is not None for sizes in maps for size in sizes.values())
     every = {t for phase in phases for t in (phase.begin, phase.end)}
@@ -123,14 +123,9 @@ def _phases(run: RunRecord) -> list[_Phase]:
     return found
 
 
-def _by_device(run: RunRecord, name: str, suffix: str) -> dict[str, _Curve]:
-    """Return cumulative bytes by device, from columns whose names end in ``suffix``."""
-    header, columns = read_columns(run.path / "series" / name)
-    return {
-        column.removesuffix(suffix): _Curve(np.array(columns[0]), np.array(values))
-        for column, values in zip(header[1:], columns[1:], strict=True)
-        if column.endswith(suffix) and values
-    }
+def _curves(times: list[float], by_device: Mapping[str, list[float]]) -> dict[str, _Curve]:
+    t = np.array(times)
+    return {name: _Curve(t, np.array(values)) for name, values in by_device.items() if values}
 
 
 def _share(curve: _Curve | None, phase: _Phase, times: FloatArray) -> FloatArray:

@@ -28,22 +28,31 @@ class PlotSeries:
 
 def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
-    header, columns = read_columns(run.path / "series" / "diskstats.csv")
+    times, written = read_written(run.path)
     zoned = run.result.device.name
     found = []
     for name in ("zoned", "conventional"):
-        own = [
-            values
-            for column, values in zip(header, columns, strict=True)
-            if column.endswith(".write_bytes")
-            and (column.split(".")[0] == zoned) == (name == "zoned")
-        ]
+        own = [one for device, one in written.items() if (device == zoned) == (name == "zoned")]
         totals = [sum(values) for values in zip(*own, strict=True)]
         if totals and totals[-1] > totals[0]:
-            first = totals[0]
-            t = _on_model_clock(run, columns[0])
-            found.append(_thinned(name, t, [v - first for v in totals]))
+            t = _on_model_clock(run, times)
+            found.append(_thinned(name, t, [v - totals[0] for v in totals]))
     return tuple(found)
+
+
+def read_written(folder: Path) -> tuple[list[float], dict[str, list[float]]]:
+    """Return a run's samples of bytes written as (times, device → cumulative bytes)."""
+    return read_devices(folder / "series" / "diskstats.csv", ".write_bytes")
+
+
+def read_devices(path: Path, suffix: str) -> tuple[list[float], dict[str, list[float]]]:
+    """Return (times, device → values), from columns named after the device and ``suffix``."""
+    header, columns = read_columns(path)
+    return next(iter(columns), []), {
+        name.removesuffix(suffix): values
+        for name, values in zip(header[1:], columns[1:], strict=True)
+        if name.endswith(suffix)
+    }
 
 
 def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:

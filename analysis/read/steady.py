@@ -22,7 +22,7 @@ from analysis.read import parallel, trend
 from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
-from analysis.read.series import read_columns
+from analysis.read.series import read_columns, read_written
 from harness.store.spec import PhaseSpec
 
 # A phase is steady only after these device writes since the fill, in capacities.
@@ -262,7 +262,7 @@ def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Rounds | None, ...]]:
 
 def _rounds_of_run(job: _RoundsJob) -> tuple[Rounds | None, ...]:
     """Return the rounds of each phase, None without a series."""
-    written = _written(job.folder / "series" / "diskstats.csv")
+    written = _written(job.folder)
     found: list[Rounds | None] = []
     filled: float | None = None
     for phase in job.phases:
@@ -300,16 +300,11 @@ def _column(path: Path, name: str) -> TimeSeries | None:
     return TimeSeries(tuple(columns[0]), tuple(columns[header.index(name)]))
 
 
-def _written(path: Path) -> TimeSeries | None:
-    header, columns = read_columns(path)
-    own = [
-        values
-        for name, values in zip(header, columns, strict=True)
-        if name.endswith(".write_bytes")
-    ]
-    if not own or not columns[0]:
+def _written(folder: Path) -> TimeSeries | None:
+    times, written = read_written(folder)
+    if not written or not times:
         return None
-    return TimeSeries(tuple(columns[0]), tuple(map(sum, zip(*own, strict=True))))
+    return TimeSeries(tuple(times), tuple(map(sum, zip(*written.values(), strict=True))))
 
 
 def _cuts(progress: PhaseSeries) -> list[float]:

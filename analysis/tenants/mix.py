@@ -26,23 +26,20 @@ NAME = "raw/tenants.json"
 class TenantRun:
     """One of several workloads that run at once.
 
-    ``zones`` is its part of ``device`` as (first zone, number of zones), null for the whole device.
+    ``zones`` are the numbers of its zones of ``device``, null for the whole device.
     """
 
     name: str
     phase: str
     weight: float
     device: str
-    zones: tuple[int, int] | None
+    zones: range | None
 
     def owns(self, device: str, zone: int | None) -> bool:
         """Whether a zone is this tenant's; a null ``zone`` stands for the whole device."""
         if device != self.device:
             return False
-        if self.zones is None or zone is None:
-            return True
-        first, count = self.zones
-        return first <= zone < first + count
+        return self.zones is None or zone is None or zone in self.zones
 
     def key(self, metric: str) -> str:
         """Return the key of one of its metrics in ``result.json``."""
@@ -122,7 +119,7 @@ def _tenant(record: dict[str, Any]) -> TenantRun:
         phase=str(record["phase"]),
         weight=_positive(record["weight"]),
         device=Path(str(record["device"])).name,
-        zones=None if zones is None else (int(zones[0]), int(zones[1])),
+        zones=None if zones is None else range(int(zones[0]), int(zones[0]) + int(zones[1])),
     )
 
 

@@ -94,8 +94,7 @@ def _overlap(one: TenantRun, other: TenantRun) -> bool:
         return False
     if one.zones is None or other.zones is None:
         return True
-    (a, n), (b, m) = one.zones, other.zones
-    return a < b + m and b < a + n
+    return one.zones.start < other.zones.stop and other.zones.start < one.zones.stop
 
 
 @dataclass(frozen=True, slots=True)
