@@ -286,8 +286,11 @@ class Level(ABC):
         """Return zonelab's native programs that the level runs; HostError: one is missing."""
         return ()
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> object:
-        """Add up the level's own ledger, as fields of OwnCounts; ToolFailed: it is damaged."""
+    def own_totals(self, lines: Iterable[str], device: Device) -> tuple[OwnCounts, float | None]:
+        """Add up the level's own ledger; ToolFailed: it is damaged.
+
+        ``space`` can be incomplete. The number is ``gc_seconds``, null if not counted.
+        """
         raise NotImplementedError
 
     def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:  # noqa: ARG002

@@ -70,9 +70,13 @@ class RawDevice(Level):
             own = zoneprobe.totals(lines)
         return LevelUsage(None, None, None, "none: nothing is collected", own=own)
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> OwnCounts:  # noqa: ARG002
+    def own_totals(
+        self,
+        lines: Iterable[str],
+        device: Device,  # noqa: ARG002 - the same everywhere
+    ) -> tuple[OwnCounts, None]:
         """Return zoneprobe's own counts from its ledger."""
-        return zoneprobe.totals(lines)
+        return zoneprobe.totals(lines), None
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Always direct."""

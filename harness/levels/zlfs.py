@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,6 +31,7 @@ from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
 from harness.tools.direct_io import DirectIo
+from harness.tools.zlfs_ledger import METADATA_ZONES
 
 # harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
 # one each for WALs, other small files and garbage collection, and one for data.
@@ -39,7 +41,6 @@ MIN_ACTIVE_ZONES = 6
 _MIN_ZONE_CAPACITY = 1 << 20
 # alloc/reserve.cc: compactions leave kFlushKeeps + kOpeningKeeps zones empty, and the zones that
 # WALs need. This depends on the workload: 3 % of the zones, and at least 2, are assumed.
-_METADATA_ZONES = 3
 _KEPT_ZONES = 4
 _RESERVE_PERCENT = 3
 _MIN_RESERVE = 2
@@ -49,7 +50,7 @@ _COLD_BLOCK = 4096
 _COLD_NAME = "/cold"
 
 # harness/native/zlfs/format/superblock.h. The metadata log uses three zones in turn.
-SIGNATURE = Probe("zlfs", 0, b"ZLFSSB01", 328, 32, zones=_METADATA_ZONES)
+SIGNATURE = Probe("zlfs", 0, b"ZLFSSB01", 328, 32, zones=METADATA_ZONES)
 
 # Input of zonelab replay (docs/replay.md).
 _TRACE = "allocations.trace"
@@ -171,15 +172,15 @@ class Zlfs(Level):
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return the counts of ``zlfs df``; an event is a collected zone."""
         space = zlfs.df(_device(up))
-        totals = zlfs_ledger.read(up.records[0], int(space["zone_capacity"]))
+        counts, gc_seconds = zlfs_ledger.read(up.records[0], int(space["zone_capacity"]))
         return LevelUsage(
             free_bytes=int(space["free_bytes"]),
             gc_events=int(space["gc.zones_reclaimed"]),
             gc_bytes=int(space["gc.copied_bytes"]),
             gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes; ledger: collecting_ns",
             raw=space,
-            own=_own(totals, space),
-            gc_seconds=totals.gc_seconds,
+            own=_with_space(counts, space),
+            gc_seconds=gc_seconds,
         )
 
     def database_bytes(self, up: LevelUp) -> int:
@@ -200,7 +201,7 @@ class Zlfs(Level):
             for fault in zlfs.fsck(_device(up))
         )
 
-    def own_totals(self, lines: Iterable[str], device: Device) -> zlfs_ledger.ZlfsTotals:
+    def own_totals(self, lines: Iterable[str], device: Device) -> tuple[OwnCounts, float | None]:
         """Return the sums of the plug-in's ledger."""
         return zlfs_ledger.parse(lines, device.zone_capacity or 0)
 
@@ -216,32 +217,20 @@ class Zlfs(Level):
             shutil.rmtree(_aux(up))
 
 
-def _own(totals: zlfs_ledger.ZlfsTotals, space: Mapping[str, Scalar]) -> OwnCounts:
-    """Return the ledger's sums and df's state of the zones.
+def _with_space(counts: OwnCounts, space: Mapping[str, Scalar]) -> OwnCounts:
+    """Return the ledger's sums with df's state of the zones.
 
     df's garbage includes the capacity that finishing gave up.
     """
     live, dead, filling = (int(space[f"{kind}_bytes"]) for kind in ("live", "garbage", "pad"))
-    return OwnCounts(
-        payload=totals.payload,
-        filling=totals.filling,
-        given_up=totals.given_up,
-        finishes=totals.finishes,
-        finishes_by=totals.finishes_by,
-        resets=totals.resets,
-        space={
-            "live": live,
-            "garbage": dead - totals.given_up_now,
-            "filling": filling,
-            "pad": totals.given_up_now,
-        },
-        metadata_zones=_METADATA_ZONES,
-    )
+    pad = counts.space["pad"]
+    zones = {"live": live, "garbage": dead - pad, "filling": filling, "pad": pad}
+    return replace(counts, space=zones)
 
 
 def usable_zones(zones: int) -> int:
     """Return the number of zones that cold data and compactions can fill."""
-    data = zones - _METADATA_ZONES
+    data = zones - METADATA_ZONES
     return max(0, data - _KEPT_ZONES - max(_MIN_RESERVE, data * _RESERVE_PERCENT // 100))
 
 

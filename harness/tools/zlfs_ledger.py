@@ -5,34 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ToolFailed
+from harness.store.ledger import OwnCounts
 from harness.tools.native import whole
 
+METADATA_ZONES = 3  # in which the metadata log goes round
 _CLOSE = '"event":"close"'
 _NOTHING_RETIRED = '"retired":[]'
 _MOUNTED = re.compile(r'"mounted":(\d{1,12})\b')
 
 
-@dataclass(frozen=True, slots=True)
-class ZlfsTotals:
-    """Totals of all mounts so far."""
-
-    payload: Mapping[str, int]  # content written, by cause
-    filling: Mapping[str, int]  # padding written, by cause
-    given_up: Mapping[str, int]  # capacity lost by finishing zones, by cause
-    finishes: int
-    resets: int
-    given_up_now: int  # the part of given_up in zones that were not reset since
-    finishes_by: Mapping[str, int]  # by cause
-    gc_seconds: float | None  # time while garbage was collected; null: not counted
-
-
-def read(path: Path, zone_capacity: int) -> ZlfsTotals:
+def read(path: Path, zone_capacity: int) -> tuple[OwnCounts, float | None]:
     """Parse the ledger of a level that is up; all is zero before the first mount creates it.
 
     Raises:
@@ -44,8 +31,11 @@ def read(path: Path, zone_capacity: int) -> ZlfsTotals:
         return parse(lines, zone_capacity)
 
 
-def parse(lines: Iterable[str], zone_capacity: int) -> ZlfsTotals:
+def parse(lines: Iterable[str], zone_capacity: int) -> tuple[OwnCounts, float | None]:
     """Add up the last line of every mount; an incomplete line is ignored.
+
+    Returns the counts, and the seconds while garbage was collected (null: not counted). The only
+    known space is ``pad``: what was given up in zones that were not reset since.
 
     Lines that change nothing are not decoded, so hours of samples cost little.
 
@@ -81,20 +71,21 @@ class _LedgerReader:
             self._add(line, number)
             self._open = None
 
-    def totals(self) -> ZlfsTotals:
+    def totals(self) -> tuple[OwnCounts, float | None]:
         if self._open is not None:
             self._add(*self._open)
             self._open = None
-        return ZlfsTotals(
-            dict(self._payload),
-            dict(self._filling),
-            dict(self._given_up),
-            self._finishes.total(),
-            self._resets,
-            sum(self._in_place.values()),
-            dict(self._finishes),
-            None if self._collecting_ns is None else self._collecting_ns / 1e9,
+        counts = OwnCounts(
+            payload=dict(self._payload),
+            filling=dict(self._filling),
+            given_up=dict(self._given_up),
+            finishes=self._finishes.total(),
+            resets=self._resets,
+            space={"pad": sum(self._in_place.values())},
+            metadata_zones=METADATA_ZONES,
+            finishes_by=dict(self._finishes),
         )
+        return counts, None if self._collecting_ns is None else self._collecting_ns / 1e9
 
     def _add(self, line: str, number: int) -> None:
         try:

@@ -80,13 +80,12 @@ def own_counts(raw: Path, tenant: StoredTenant, result: Result) -> Iterator[str]
         return
     device = spec.device if spec.name else result.device
     with opened as lines:
-        totals = level.own_totals(lines, device)
+        totals, collected = level.own_totals(lines, device)
     cut = result.status in CUT_SHORT
     for part in ("payload", "filling", "given_up", "finishes", "resets"):
         value, wanted = getattr(stored, part), getattr(totals, part)
         if value != wanted and not (cut and _is_part(value, wanted)):
             yield f"the last usage.json has {part} {value}, raw/{name} gives {wanted}"
-    collected = getattr(totals, "gc_seconds", None)  # not every level collects garbage
     if usage.gc_seconds != collected and not (cut and _is_part(usage.gc_seconds, collected)):
         yield (
             f"the last usage.json has gc_seconds {usage.gc_seconds}, raw/{name} gives {collected}"

@@ -177,7 +177,7 @@ def test_capacity_given_up_is_pad_until_its_zone_is_reset() -> None:
         "metadata": 0,
         "active_limit": 0,
     }
-    assert first.given_up_now == 2_097_152
+    assert first.space == {"pad": 2_097_152}
     assert second.given_up["import"] == 2_097_152
     points, _ = recorded(ZLFS)
     cold = points[0].usage.own
@@ -683,7 +683,7 @@ def test_the_last_line_of_each_mount_counts() -> None:
     killed = line(1, 10) + line(1, 20)
     closed = line(2, 5) + line(2, 7, close=True) + line(2, 3, close=True)  # within a second
     torn = line(3, 50) + line(3, 60)[:-1]
-    found = zlfs_ledger.parse((killed + closed + torn).splitlines(keepends=True), 4096)
+    found, _ = zlfs_ledger.parse((killed + closed + torn).splitlines(keepends=True), 4096)
     assert found.payload == {"flush": 20 + 7 + 3 + 50}
     assert (found.filling, found.given_up) == ({"flush": 4}, {"threshold": 400})
     assert (found.finishes, found.resets) == (4, 12)
@@ -691,16 +691,19 @@ def test_the_last_line_of_each_mount_counts() -> None:
 
 def test_time_in_collection_is_of_all_mounts_or_unknown() -> None:
     first = line(1, 1, collecting_ns=1) + line(1, 1, close=True, collecting_ns=1_500_000_000)
-    known = zlfs_ledger.parse((first + line(2, 1, collecting_ns=250_000_000)).splitlines(True), 1)
-    assert known.gc_seconds == 1.75
-    assert zlfs_ledger.parse((first + line(2, 1)).splitlines(True), 1).gc_seconds is None
-    assert zlfs_ledger.parse((), 1).gc_seconds == 0
+    _, known = zlfs_ledger.parse(
+        (first + line(2, 1, collecting_ns=250_000_000)).splitlines(True), 1
+    )
+    assert known == 1.75
+    assert zlfs_ledger.parse((first + line(2, 1)).splitlines(True), 1)[1] is None
+    assert zlfs_ledger.parse((), 1)[1] == 0
 
 
 def test_finished_zones_hold_pad_until_they_are_reset() -> None:
     text = line(1, 1, retired=[[5, "finish", 1000, 900, 1], [6, "finish", 4000, 0, 1]])
     text += line(1, 2, retired=[[6, "reset", 4096, 0, 1]])
-    assert zlfs_ledger.parse(text.splitlines(keepends=True), 4096).given_up_now == 3096
+    counts, _ = zlfs_ledger.parse(text.splitlines(keepends=True), 4096)
+    assert counts.space == {"pad": 3096}
 
 
 @pytest.mark.parametrize("bad", ["x\n", '{"mounted":1}\n', line(1, 1).replace("1,", '"1",')])

@@ -23,7 +23,7 @@ def contradictions(
 ) -> list[str]:
     """Compare counts at the last barrier with a ledger that goes on after it."""
     later = replace(AT_BARRIER, payload={"flush": 12, "gc": 4}, resets=4)
-    level = SimpleNamespace(own_ledger="own", own_totals=lambda _lines, _device: later)
+    level = SimpleNamespace(own_ledger="own", own_totals=lambda _lines, _device: (later, None))
     monkeypatch.setattr(stored_numbers, "LEVELS", {"toy": level})
     (raw / "own").write_text("")
     usage = SimpleNamespace(own=stored, gc_seconds=None)
