@@ -23,7 +23,7 @@ from harness.run.together import Together
 from harness.store.codec import encode
 from harness.store.observed import TenantFacts
 from harness.store.result import Utilisation
-from harness.store.spec import Device, PhaseSpec, Reason, RunSpec
+from harness.store.spec import ColdSpec, Device, PhaseSpec, Reason, RunSpec
 from harness.tools.direct_io import DirectIo
 
 
