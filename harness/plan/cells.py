@@ -222,9 +222,10 @@ def _work(
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
     prepared = LEVELS[level.name].prepares(device, level.options) if level else Bytes(0)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind, prepared)
-    cold_bytes = Bytes(derived.cold_bytes)
-    peak_bytes = Bytes(derived.cold_bytes + derived.peak_bytes)
-    cold = ColdSpec(target, study.tolerance, cold_bytes, peak_bytes)
+    # Where utilisation is not the question, a run goes on: the peak is an upper bound.
+    asked = "target_utilisation" in study.factors
+    peak_bytes = Bytes(derived.cold_bytes + derived.peak_bytes if asked else 0)
+    cold = ColdSpec(target, study.tolerance, Bytes(derived.cold_bytes), peak_bytes)
     return Work(derived.numbers, cold, phases, predicted, timeout, infeasible)
 
 

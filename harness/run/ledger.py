@@ -84,7 +84,7 @@ def utilisation(
     capacity: int,
     largest: float | None,
 ) -> Utilisation:
-    """Return V and A at a barrier beside the wanted utilisation; that of the drive stays null.
+    """Return V and A at a barrier beside the wanted utilisation, without ``u_drive``.
 
     ``database`` are the bytes of all databases on the device, ``largest`` is the utilisation that
     the fresh level allowed.

@@ -155,18 +155,15 @@ class Measurement:
         tenant.snapshots.append(filled)
 
     def _check_peak(self, cold: ColdSpec, largest: float | None) -> None:
-        """End a run whose data would not fit, if the study asks how much does.
-
-        Elsewhere such a run goes on, because the peak is an upper bound.
-        """
-        spec, capacity = self._spec, self._spec.device.capacity
-        if largest is None or not spec.trades_room or cold.peak_bytes <= round(largest * capacity):
+        """End a run whose data would not fit, if the plan asks."""
+        capacity = self._spec.device.capacity
+        if largest is None or cold.peak_bytes <= round(largest * capacity):
             return
         raise Infeasible(
             Reason(
                 "infeasible",
-                f"{spec.level} offers {largest:.1%} of {capacity} B when fresh; cold data and the"
-                f" database at its peak need {cold.peak_bytes / capacity:.1%}",
+                f"{self._spec.level} offers {largest:.1%} of {capacity} B when fresh; cold data and"
+                f" the database at its peak need {cold.peak_bytes / capacity:.1%}",
                 "lower target_utilisation",
             )
         )

@@ -269,7 +269,7 @@ class ColdSpec:
     target_utilisation: float  # wanted share of the capacity after the fill phases
     tolerance: float  # allowed difference between wanted and measured share
     bytes: Bytes  # cold data to write
-    peak_bytes: Bytes = Bytes(0)  # cold data and the database at its peak; 0: unknown
+    peak_bytes: Bytes = Bytes(0)  # what must fit: cold data and the database at its peak; 0: any
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,6 @@ def test_a_failure_for_another_reason_stays_a_failure(machine: Machine) -> None:
 
 
 def test_a_study_of_utilisation_asks_whether_the_peak_fits(machine: Machine) -> None:
-    machine.change_runs(factors={"target_utilisation": 0.8})
     machine.change_cold(peak_bytes=Bytes(1 << 40))
     assert machine.run("--only", RUN).returncode == 0
     found = load_result(machine.runs / RUN)
@@ -63,9 +62,3 @@ def test_a_study_of_utilisation_asks_whether_the_peak_fits(machine: Machine) -> 
     machine.change_cold(peak_bytes=Bytes(found.manifest["level"]["fresh"]["free_bytes"]))
     assert machine.run("--only", "fake--r02").returncode == 0
     assert load_result(machine.runs / "fake--r02").status is Status.OK
-
-
-def test_other_studies_do_not_ask(machine: Machine) -> None:
-    machine.change_cold(peak_bytes=Bytes(1 << 40))
-    assert machine.run("--only", RUN).returncode == 0
-    assert load_result(machine.runs / RUN).status is Status.OK

@@ -159,6 +159,9 @@ def test_a_utilisation_that_does_not_fit_is_a_result() -> None:
     for run in runs:
         assert run.cold is not None
         assert run.cold.peak_bytes > run.cold.bytes
+    for run in expand(*load.load_study("smoke"), [("rig", rig())], "c").hosts[0].runs:
+        assert run.cold is not None
+        assert run.cold.peak_bytes == 0  # not the question of this study
 
 
 def test_the_default_study_is_as_documented() -> None:
