@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.fixtures.campaigns import (
     write_rigs,
 )
 from tests.fixtures.example import RESULTS, unpacked
+from tests.fixtures.latex import compiled
 from tests.fixtures.tenants import write_tenants
 from tests.unit.conftest import Refused, tree
 
@@ -303,12 +303,9 @@ def test_a_paper_compiles_with_it(
     words = ["--also", str(other), "--also", str(unpacked()), "--format", "tex"]
     assert main(["report", str(own), *words]) == 0
     (tmp_path / "tables.tex").write_text(capsys.readouterr().out)
-    (tmp_path / "paper.tex").write_text(PAPER)
-    compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "multiply defined" not in done.stdout
-    assert "Overfull" not in done.stdout
+    output = compiled(tmp_path, PAPER)
+    assert "multiply defined" not in output
+    assert "Overfull" not in output
 
 
 def test_an_archive_is_a_campaign_too(own: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from harness.cli.main import main
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.example import unpacked
+from tests.fixtures.latex import compiled
 
 SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs | yet")}
 
@@ -68,14 +69,11 @@ def test_a_paper_compiles_with_it(
     assert main(["report", str(folder), "--format", "tex", "--output", str(made)]) == 0
     assert capsys.readouterr().out == f"{made}/tables.tex\n{made}/figures.tex\n"
     assert (made / "tables.tex").read_text() == printed(folder, "tex", capsys)
-    (tmp_path / "paper.tex").write_text(PAPER)
-    compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull" not in done.stdout
-    assert "too large" not in done.stdout
+    output = compiled(tmp_path, PAPER)
+    assert "Overfull" not in output
+    assert "too large" not in output
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
-    included = set(re.findall(r"<(?:\./)?made/+([a-z0-9-]+)\.pdf", done.stdout.replace("\n", "")))
+    included = set(re.findall(r"<(?:\./)?made/+([a-z0-9-]+)\.pdf", output.replace("\n", "")))
     assert included == {path.stem for path in made.glob("*.pdf")} >= {"series-f2fs"}
 
 
@@ -131,11 +129,7 @@ def test_a_paper_compiles_with_pgf(tmp_path: Path) -> None:
     assert r"\resizebox{\columnwidth}{!}{\input{forest.pgf}}" in drawn
     head, _, _ = PAPER.partition(r"\input")
     source = f"{head.replace('graphicx', 'graphicx,pgf')}{drawn}\\end{{document}}\n"
-    (tmp_path / "paper.tex").write_text(source)
-    compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull" not in done.stdout
+    assert "Overfull" not in compiled(tmp_path, source)
 
 
 @pytest.mark.slow
