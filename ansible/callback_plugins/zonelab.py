@@ -3,7 +3,8 @@
 The wait task of the run role polls ``progress.json``; the default callback would print "FAILED -
 RETRYING" for each poll. This one prints the runner's progress line when it changes. The clock of a
 rig on the instruction clock runs at another speed, so the time left is converted to the
-controller's clock. The default prints a message of several lines as a JSON list; this one prints it
+controller's clock. Until a run ends it is a prediction in seconds of this clock, and needs no
+conversion. The default prints a message of several lines as a JSON list; this one prints it
 line by line.
 """
 
@@ -42,6 +43,7 @@ class CallbackModule(Default):
         super().__init__()
         self._shown: dict[str, str] = {}
         self._clocks: dict[str, tuple[float, float]] = {}
+        self._done_before: dict[str, int] = {}
 
     def v2_runner_retry(self, result) -> None:  # noqa: ANN001 - Ansible's private TaskResult
         """Show the progress line of a poll; fall back to the default for other tasks."""
@@ -49,7 +51,7 @@ class CallbackModule(Default):
             text = result._result.get("stdout", "")
             around, _, _ = text.partition("{")
             record = json.loads(text[len(around) :])
-            line, left = record["line"], record["eta_seconds"]
+            line, left, done = record["line"], record["eta_seconds"], record["runs_done"]
             uptime = float(around.split()[1])  # after the boot id
         except (ValueError, KeyError, TypeError, IndexError):
             super().v2_runner_retry(result)
@@ -57,7 +59,9 @@ class CallbackModule(Default):
         host = result._host.get_name()
         if self._shown.get(host) != line:
             self._shown[host] = line
-            self._display.display(f"  {host}: {self._in_our_time(host, line, left, uptime)}")
+            shown = self._in_our_time(host, line, left, uptime)
+            predicted = left is None or done == self._done_before.setdefault(host, done)
+            self._display.display(f"  {host}: {line if predicted else shown}")
 
     def _in_our_time(self, host: str, line: str, left: float | None, uptime: float) -> str:
         """Return the line with the seconds that are left on this machine's clock."""
