@@ -180,6 +180,14 @@ def test_a_mistake_in_a_timed_rig_is_named(
     assert message in caught.value.message
 
 
+def test_the_modelled_drives_of_finish_small_have_its_zones() -> None:
+    emulated = model.load("finish-small").namespaces
+    zones = [drive.load().zones for drive in model.load("timed-finish").zoneblk]
+    assert [
+        (one.count.value, size(one.size.value), size(one.capacity.value)) for one in zones if one
+    ] == [(ns.zones, ns.zone_size, ns.zone_capacity) for ns in emulated]
+
+
 def test_shipped_rigs_share_no_identity() -> None:
     modelled = [drive.uuid for name in model.names() for drive in model.load(name).zoneblk]
     assert len(set(modelled)) == len(modelled)
