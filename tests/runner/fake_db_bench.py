@@ -104,7 +104,7 @@ if mode in ("hang", "stuck"):
     sys.stdout.write(output[:200])
     sys.stdout.flush()
     with (database / "LOG").open("a") as log:
-        log.write("2026/11/21-10:02:40.1 42 [WARN] [db/db.cc:1] Cancelled compaction: no room\n")
+        log.write("2026/11/21-10:02:40.1 42 [ERROR] [db/db.cc:1] Waiting: Compaction too large\n")
     time.sleep(3600)
 if mode == "slow":
     time.sleep(SLOW_SECONDS)

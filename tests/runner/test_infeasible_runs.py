@@ -38,6 +38,17 @@ def test_a_device_that_fills_up_is_the_answer_where_the_study_trades_room(machin
     assert "of 96 MiB" in found.reason.message  # 16 zones that hold 6 MiB
 
 
+def test_a_database_that_waits_for_room_has_none(machine: Machine) -> None:
+    machine.behave(overwrite="hang")
+    machine.change_phases(stall_seconds=2, operations=1_000_000)
+    machine.change_runs(factors={"target_utilisation": 0.8})
+    assert machine.run("--only", RUN).returncode == 0
+    found = load_result(machine.runs / RUN)
+    assert found.status is Status.SKIPPED
+    assert found.reason is not None
+    assert "no room left in phase overwrite" in found.reason.message
+
+
 def test_elsewhere_it_is_a_failure(machine: Machine) -> None:
     machine.behave(overwrite="full")
     assert machine.run("--only", RUN).returncode == 4

@@ -194,7 +194,7 @@ def test_a_phase_that_gets_nowhere_is_given_up(machine: Machine) -> None:
     found = machine.result
     assert found.reason is not None
     assert found.reason.code == "phase-stalled"
-    assert "RocksDB: Cancelled compaction" in found.reason.message
+    assert "RocksDB: Waiting: Compaction too large" in found.reason.message
     assert codes(found)["phase-stalled"] == "error"
     assert_put_back(machine)
 
