@@ -9,10 +9,10 @@ bool IsCount(const Json& value) {
          (value.is_number_integer() && value.get<std::int64_t>() >= 0);
 }
 
-std::uint64_t ShareOf(const Json& number) {
-  if (!number.is_number()) throw BadInput("a share is not a number", "write the number in %");
+std::optional<std::uint64_t> ShareOf(const Json& number) {
+  if (!number.is_number()) return std::nullopt;
   const double share = number.get<double>() * (static_cast<double>(kWhole) / 100);
-  if (!(share >= 0) || share > 1e13) throw BadInput("a share is out of range", "0 or more %");
+  if (!(share >= 0) || share > 1e13) return std::nullopt;
   return static_cast<std::uint64_t>(std::llround(share));
 }
 
@@ -32,7 +32,8 @@ const Json& Fields::Get(const std::string& name) {
   if (!found->is_object() || !found->contains("value")) return *found;
   for (const auto& [field, value] : found->items()) {
     if (field != "value" && field != "origin" && field != "source") {
-      throw Refuse(name, "has the unknown field '" + field + "'", "value, origin, source");
+      throw Refuse(name, "has the unknown field '" + field + "'",
+                   "an object has the fields value, origin and source");
     }
   }
   return found->at("value");
@@ -62,11 +63,18 @@ std::uint64_t Fields::GetBandwidth(const std::string& name) {
   return Text(*this, name, Get(name), ParseBandwidth);
 }
 
+Rate Fields::GetRate(const std::string& name) { return Text(*this, name, Get(name), ParseRate); }
+
+Bytes Fields::BytesOf(const std::string& name, const Json& part) const {
+  return Text(*this, name, part, ParseBytes);
+}
+
 std::uint64_t Fields::GetCount(const std::string& name, std::uint64_t least, std::uint64_t most) {
   const Json& value = Get(name);
   if (!IsCount(value) || value.get<std::uint64_t>() < least || value.get<std::uint64_t>() > most) {
-    throw Refuse(name, "is not a count in range",
-                 "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    throw Refuse(
+        name, "is not a count in range",
+        "write a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return value.get<std::uint64_t>();
 }
@@ -79,22 +87,17 @@ std::string Fields::GetText(const std::string& name) {
 
 bool Fields::GetBool(const std::string& name) {
   const Json& value = Get(name);
-  if (!value.is_boolean()) throw Refuse(name, "is neither true nor false", "true or false");
+  if (!value.is_boolean()) throw Refuse(name, "is neither true nor false", "write true or false");
   return value.get<bool>();
 }
 
 std::uint64_t Fields::GetShare(const std::string& name, std::uint64_t most) {
-  const Json& value = Get(name);
-  std::uint64_t share = 0;
-  try {
-    share = ShareOf(value);
-  } catch (const BadInput& bad) {
-    throw Refuse(name, std::string(": ") + bad.what(), bad.hint);
+  const std::optional<std::uint64_t> share = ShareOf(Get(name));
+  if (!share || *share > most) {
+    throw Refuse(name, "is not a share in range",
+                 "write a number of % from 0 to " + std::to_string(most * 100 / kWhole));
   }
-  if (share > most) {
-    throw Refuse(name, "is too large", "at most " + std::to_string(most * 100 / kWhole) + " %");
-  }
-  return share;
+  return *share;
 }
 
 void Fields::Finish() const {

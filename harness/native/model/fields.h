@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,12 +30,16 @@ class Fields {
   Time GetTime(const std::string& name);
   Bytes GetBytes(const std::string& name);
   std::uint64_t GetBandwidth(const std::string& name);
+  Rate GetRate(const std::string& name);
   std::uint64_t GetCount(const std::string& name, std::uint64_t least = 0,
                          std::uint64_t most = std::uint64_t{1} << 32);
   std::string GetText(const std::string& name);
   bool GetBool(const std::string& name);
   // Returns a share in units of 1 / kWhole.
   std::uint64_t GetShare(const std::string& name, std::uint64_t most = kWhole);
+
+  // Returns a size that is a part of the field's value.
+  [[nodiscard]] Bytes BytesOf(const std::string& name, const Json& part) const;
 
   // These return the field's value, or `otherwise` if it is missing.
   Time GetTime(const std::string& name, Time otherwise) {
@@ -60,7 +65,7 @@ class Fields {
 
 // Returns whether a value is a whole number that is not negative.
 bool IsCount(const Json& value);
-// Converts a percentage to units of 1 / kWhole.
-std::uint64_t ShareOf(const Json& number);
+// Converts a percentage to units of 1 / kWhole. Returns nullopt if it is not a number of 0 or more.
+std::optional<std::uint64_t> ShareOf(const Json& number);
 
 }  // namespace zonemodel

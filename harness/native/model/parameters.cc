@@ -5,6 +5,10 @@
 namespace zonemodel {
 namespace {
 
+constexpr Bytes kLargestUnit = Bytes{1} << 30;
+constexpr Bytes kSector = 512;
+constexpr std::uint64_t kMostPages = ~std::uint32_t{0} - 1;  // physical
+
 std::uint32_t Count(Fields* fields, const std::string& name, std::uint32_t least,
                     std::uint32_t most = 1U << 30) {
   return static_cast<std::uint32_t>(fields->GetCount(name, least, most));
@@ -35,9 +39,13 @@ FlashParameters ReadFlash(const Json& json) {
   if (flash.dies() >= kMostDies) {
     throw fields.Refuse("ways", "makes too many dies", "at most 4,095 in all");
   }
-  if (flash.page <= 4096 || flash.program_unit == 0 || flash.program_unit % flash.page != 0) {
+  if (flash.page <= 4096) throw fields.Refuse("page", "is too small", "a page is above 4KiB");
+  if (flash.program_unit == 0 || flash.program_unit % flash.page != 0) {
     throw fields.Refuse("program_unit", "is not a whole number of pages",
-                        "page is above 4KiB and divides program_unit");
+                        "a page has " + std::to_string(flash.page) + " B");
+  }
+  if (flash.program_unit > kLargestUnit) {
+    throw fields.Refuse("program_unit", "is too large", "at most 1GiB");
   }
   if (flash.read_spread > flash.read_4k || flash.read_4k > flash.read_page) {
     throw fields.Refuse("read_page", "is out of order", "read_spread <= read_4k <= read_page");
@@ -122,7 +130,7 @@ EraseAt ReadEraseAt(Fields* fields) {
   throw fields->Refuse("erase_at", "is unknown", "none, reset or first-write");
 }
 
-ZoneParameters ReadZones(const Json& json, const FlashParameters& flash) {
+ZoneParameters ReadZones(const Json& json, const FlashParameters& flash, Bytes block) {
   Fields fields(json, "zones");
   ZoneParameters zones{
       .count = Count(&fields, "count", 1, 1U << 24),
@@ -154,6 +162,10 @@ ZoneParameters ReadZones(const Json& json, const FlashParameters& flash) {
     throw fields.Refuse("capacity", "is no whole number of stripes",
                         "a stripe has " + std::to_string(stripe) + " B");
   }
+  if (zones.capacity % block != 0) {
+    throw fields.Refuse("capacity", "is no whole number of logical blocks",
+                        "a block has " + std::to_string(block) + " B");
+  }
   if (zones.capacity > zones.size) {
     throw fields.Refuse("capacity", "is above size", "capacity <= size");
   }
@@ -170,7 +182,9 @@ ZoneParameters ReadZones(const Json& json, const FlashParameters& flash) {
   return zones;
 }
 
-FtlParameters ReadFtl(const Json& json, const FlashParameters& flash) {
+// A map unit is a part of one flash page: the model has no reads of several pages for one unit, and
+// no read before a write of a part of a unit.
+FtlParameters ReadFtl(const Json& json, const FlashParameters& flash, Bytes block) {
   Fields fields(json, "ftl");
   FtlParameters ftl{
       .capacity = fields.GetBytes("capacity"),
@@ -178,7 +192,7 @@ FtlParameters ReadFtl(const Json& json, const FlashParameters& flash) {
       .over_provisioning = fields.GetShare("over_provisioning_pct", 10 * kWhole),
       .block_units = Count(&fields, "block_units", 1),
       .dies = fields.Has("dies") ? Count(&fields, "dies", 1, flash.dies()) : flash.dies(),
-      .reserve = Count(&fields, "reserve", 1),
+      .reserve = Count(&fields, "reserve", 3),  // two open superblocks and a victim
       .collection = Collection::kGreedy,
       .hot_cold_separation = fields.GetBool("hot_cold_separation", true),
   };
@@ -188,13 +202,28 @@ FtlParameters ReadFtl(const Json& json, const FlashParameters& flash) {
   }
   if (collection == "fifo") ftl.collection = Collection::kFifo;
   fields.Finish();
-  if (ftl.map_unit == 0 || flash.program_unit % ftl.map_unit != 0 ||
-      ftl.capacity % ftl.map_unit != 0 || ftl.capacity == 0) {
-    throw fields.Refuse("map_unit", "does not divide capacity and program_unit",
-                        "use whole numbers of map units");
+  if (ftl.map_unit == 0 || ftl.map_unit % kSector != 0 || flash.page % ftl.map_unit != 0) {
+    throw fields.Refuse("map_unit", "is not a part of a flash page",
+                        "a multiple of 512B that divides flash.page, which has " +
+                            std::to_string(flash.page) + " B");
   }
-  if (ftl.capacity / ftl.map_unit > std::uint64_t{1} << 31) {
+  if (ftl.capacity == 0 || ftl.capacity % ftl.map_unit != 0 || ftl.capacity % block != 0) {
+    throw fields.Refuse("capacity", "is no whole number of map units and logical blocks",
+                        "a map unit has " + std::to_string(ftl.map_unit) + " B, a block " +
+                            std::to_string(block) + " B");
+  }
+  if (ftl.pages() > std::uint64_t{1} << 31) {
     throw fields.Refuse("capacity", "is too large", "at most 2^31 map units");
+  }
+  const std::uint64_t block_pages = ftl.block_pages(flash);
+  const std::uint64_t blocks = ftl.blocks(flash);
+  if (blocks * block_pages < ftl.pages() + 2 * block_pages) {
+    throw fields.Refuse("over_provisioning_pct", "is below two superblocks",
+                        "raise over_provisioning_pct or capacity, or lower block_units");
+  }
+  if (blocks + ftl.reserve > kMostPages / block_pages) {
+    throw fields.Refuse("capacity", "makes too many physical pages",
+                        "lower capacity or reserve, or raise map_unit");
   }
   return ftl;
 }
@@ -207,9 +236,13 @@ Curve::Curve(const Json& pairs, const std::string& where) {
   if (!pairs.is_array() || pairs.size() < 2) throw bad;
   for (const Json& pair : pairs) {
     if (!pair.is_array() || pair.size() != 2 || !pair[1].is_string()) throw bad;
-    const std::uint64_t share = ShareOf(pair[0]);
-    if (!points_.empty() && share <= points_.back().share) throw bad;
-    points_.push_back({.share = share, .time = ParseTime(pair[1].get<std::string>())});
+    const std::optional<std::uint64_t> share = ShareOf(pair[0]);
+    if (!share || (!points_.empty() && *share <= points_.back().share)) throw bad;
+    try {
+      points_.push_back({.share = *share, .time = ParseTime(pair[1].get<std::string>())});
+    } catch (const BadInput& wrong) {
+      throw BadInput(where + ": " + wrong.what(), wrong.hint);
+    }
   }
   if (points_.front().share != 0 || points_.back().share != kWhole) throw bad;
 }
@@ -223,12 +256,23 @@ Time Curve::At(Bytes part, Bytes whole) const {
   const Point& high = points_[i];
   const std::uint64_t width = high.share - low.share;
   const std::uint64_t from_low = share - low.share;
-  return (low.time * (width - from_low) + high.time * from_low + width / 2) / width;
+  // With 64 bits, times above 18 s would overflow.
+  const auto sum = static_cast<unsigned __int128>(low.time) * (width - from_low) +
+                   static_cast<unsigned __int128>(high.time) * from_low;
+  return static_cast<Time>((sum + width / 2) / width);
+}
+
+std::uint64_t FtlParameters::blocks(const FlashParameters& flash) const {
+  const std::uint64_t logical = pages();
+  const std::uint64_t physical =
+      logical + (logical / 1000 * over_provisioning + logical % 1000 * over_provisioning / 1000) /
+                    (kWhole / 1000);
+  return (physical + block_pages(flash) / 2) / block_pages(flash);
 }
 
 Parameters ReadParameters(const Json& json) {
   Fields fields(json, "model");
-  if (fields.GetCount("schema_version") != 1) {
+  if (fields.GetCount("schema_version", 1) != 1) {
     throw fields.Refuse("schema_version", "is newer than this program", "use a newer zonelab");
   }
   Parameters parameters;
@@ -240,8 +284,11 @@ Parameters ReadParameters(const Json& json) {
   parameters.buffer = buffer.GetBytes("size");
   buffer.Finish();
   parameters.host = ReadHost(fields.Get("host"));
-  if (fields.Has("zones")) parameters.zones = ReadZones(fields.Get("zones"), parameters.flash);
-  if (fields.Has("ftl")) parameters.ftl = ReadFtl(fields.Get("ftl"), parameters.flash);
+  const Bytes block = parameters.front.logical_block;
+  if (fields.Has("zones")) {
+    parameters.zones = ReadZones(fields.Get("zones"), parameters.flash, block);
+  }
+  if (fields.Has("ftl")) parameters.ftl = ReadFtl(fields.Get("ftl"), parameters.flash, block);
   fields.Finish();
   if (!parameters.zones && !parameters.ftl) {
     throw fields.Refuse("zones", "and ftl are missing", "a drive has one of them, or both");

@@ -91,6 +91,14 @@ struct FtlParameters {
   std::uint32_t block_units, dies, reserve;
   Collection collection;
   bool hot_cold_separation;
+
+  [[nodiscard]] std::uint64_t pages() const { return capacity / map_unit; }
+  // Returns the pages of a superblock.
+  [[nodiscard]] std::uint64_t block_pages(const FlashParameters& flash) const {
+    return flash.program_unit / map_unit * block_units * dies;
+  }
+  // Returns the number of superblocks without the reserve.
+  [[nodiscard]] std::uint64_t blocks(const FlashParameters& flash) const;
 };
 
 struct Parameters {

@@ -19,7 +19,12 @@ void Set(const std::string& assignment, Json* model) {
   std::string path = "/";
   path += assignment.substr(0, equals);
   std::replace(path.begin(), path.end(), '.', '/');
-  const Json::json_pointer at(path);
+  Json::json_pointer at;
+  try {
+    at = Json::json_pointer(path);
+  } catch (const Json::exception&) {
+    throw bad;
+  }
   if (!model->contains(at)) throw bad;
   const std::string text = assignment.substr(equals + 1);
   Json value = Json::parse(text, nullptr, false);

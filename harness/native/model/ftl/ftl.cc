@@ -10,22 +10,10 @@ Ftl::Ftl(const FtlParameters& parameters, const FlashParameters& flash)
       page_bytes_(parameters.map_unit),
       dies_(parameters.dies),
       unit_pages_(static_cast<std::uint32_t>(flash.program_unit / parameters.map_unit)),
-      block_pages_(unit_pages_ * parameters.block_units * parameters.dies),
-      read_pages_(std::max(1U, static_cast<std::uint32_t>(flash.page / parameters.map_unit))),
-      map_(parameters.capacity / parameters.map_unit, kNone) {
-  const std::uint64_t logical = map_.size();
-  const std::uint64_t physical = logical + (logical / 1000 * parameters.over_provisioning +
-                                            logical % 1000 * parameters.over_provisioning / 1000) /
-                                               (kWhole / 1000);
-  const std::uint64_t blocks = (physical + block_pages_ / 2) / block_pages_;
-  if (blocks * block_pages_ < logical + 2 * std::uint64_t{block_pages_} || parameters.reserve < 3) {
-    throw BadInput("ftl: over-provisioning is below two superblocks, or reserve is below 3",
-                   "raise over_provisioning_pct or capacity, or lower block_units");
-  }
-  if ((blocks + parameters.reserve) * block_pages_ >= kNone) {
-    throw BadInput("ftl: too many physical pages", "lower capacity, or raise map_unit");
-  }
-  blocks_.resize(blocks + parameters.reserve);
+      block_pages_(static_cast<std::uint32_t>(parameters.block_pages(flash))),
+      read_pages_(static_cast<std::uint32_t>(flash.page / parameters.map_unit)),
+      map_(parameters.pages(), kNone),
+      blocks_(parameters.blocks(flash) + parameters.reserve) {
   reverse_.assign(blocks_.size() * block_pages_, kNone);
   for (std::uint32_t block = 0; block < blocks_.size(); ++block) free_.push_back(block);
 }

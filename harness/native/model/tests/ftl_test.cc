@@ -124,6 +124,43 @@ TEST(Ftl, SeparationHelpsWhereHotDataIsOverwritten) {
   EXPECT_LT(separate, mixed);
 }
 
+// Two superblocks of over-provisioning are enough for every order of writes and trims.
+TEST(Ftl, AFullDriveAlwaysHasAFreeSuperblock) {
+  FlashParameters flash{};
+  flash.channels = flash.ways = 1;
+  flash.program_unit = flash.page = 16 << 10;
+  for (int kind = 0; kind < 8; ++kind) {
+    const FtlParameters parameters{
+        .capacity = Bytes{16} * 8 * 4096,
+        .map_unit = 4096,
+        .over_provisioning = kWhole / 8,
+        .block_units = 2,
+        .dies = 1,
+        .reserve = 3,
+        .collection = (kind & 1) != 0 ? Collection::kFifo : Collection::kGreedy,
+        .hot_cold_separation = (kind & 2) != 0};
+    Ftl ftl(parameters, flash);
+    EXPECT_EQ(ftl.superblocks(), 16U + 2 + 3);
+    kvmix::Random random(7, static_cast<std::uint64_t>(kind));
+    std::vector<bool> mapped(ftl.pages());
+    Ftl::Work work;
+    std::uint64_t written = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const bool few = i / 1000 % 2 == 1;  // pages are hot
+      const auto page = static_cast<std::uint32_t>(random.Below(few ? 8 : ftl.pages()));
+      mapped[page] = (kind & 4) == 0 || random.Below(4) > 0;
+      written += mapped[page] ? 1 : 0;
+      ASSERT_NO_THROW(mapped[page] ? ftl.Write(page, &work) : ftl.Trim(page)) << kind;
+    }
+    // Each unit that became whole holds pages of the host or moved ones.
+    EXPECT_EQ(written + work.moved, work.units.size() * 4 + ftl.PartialBytes() / 4096) << kind;
+    Ftl::Place place{};
+    for (std::uint32_t page = 0; page < ftl.pages(); ++page) {
+      EXPECT_FALSE(!mapped[page] && ftl.Find(page, &place));
+    }
+  }
+}
+
 TEST(Ftl, TrimmedPagesAreNotMoved) {
   Ftl ftl = Make(7, Collection::kGreedy, false);
   Ftl::Work work;

@@ -71,6 +71,7 @@ TEST_F(ProgramTest, SetReplacesAValueWithOrWithoutOrigin) {
   EXPECT_EQ(Json::parse(done.output)["results"][0]["clients"][0]["commands"]["write"]["min_ns"],
             20'000);
   EXPECT_EQ(Check("run --set front.wrote=20us").exit, 2);
+  EXPECT_EQ(Check("run --set 'front~write=20us'").exit, 2);
 }
 
 TEST_F(ProgramTest, RefusesModels) {
@@ -91,8 +92,20 @@ TEST_F(ProgramTest, RefusesModels) {
   Refuses("max_active or max_open is above count");
   with("zones", "channels", 3);
   Refuses("zones.channels");
+  with("zones", "reset_spread_pct", 101);
+  Refuses("zones.reset_spread_pct is not a share in range");
+  with("zones", "reset", {{0, "1ms"}, {100, "20"}});
+  Refuses("zones.reset: '20' has no unit");
   with("ftl", "over_provisioning_pct", 0.1);
-  Refuses("over-provisioning");
+  Refuses("ftl.over_provisioning_pct is below two superblocks");
+  with("ftl", "block_units", 1 << 30);
+  Refuses("ftl.over_provisioning_pct is below two superblocks");
+  with("ftl", "reserve", 2);
+  Refuses("ftl.reserve is not a count in range");
+  with("ftl", "reserve", 1 << 30);
+  Refuses("ftl.capacity makes too many physical pages");
+  with("ftl", "capacity", "65537KiB");
+  Refuses("ftl.capacity is no whole number of map units");
   with("buffer", "size", "64KiB");
   Refuses("buffer is too small");
   model_ = good;
@@ -101,6 +114,50 @@ TEST_F(ProgramTest, RefusesModels) {
   model_ = good;
   model_["schema_version"] = 2;
   Refuses("newer than this program");
+  model_["schema_version"] = 0;
+  Refuses("model.schema_version is not a count in range");
+}
+
+TEST_F(ProgramTest, RefusesPagesAndUnitsThatDoNotFit) {
+  const Json good = model_;
+  const auto with = [&](const char* group, const char* field, const char* value) {
+    model_ = good;
+    model_[group][field] = value;
+  };
+  with("flash", "page", "4KiB");
+  Refuses("flash.page is too small");
+  with("flash", "page", "24KiB");
+  Refuses("flash.program_unit is not a whole number of pages");
+  with("flash", "program_unit", "4294967296GiB");  // four of them have 2^64 bytes
+  Refuses("flash.program_unit is too large");
+  for (const char* unit : {"64KiB", "6KiB", "256B", "0B"}) {
+    with("ftl", "map_unit", unit);
+    Refuses("ftl.map_unit is not a part of a flash page");
+  }
+  with("flash", "page", "5000B");
+  model_["flash"]["program_unit"] = "10000B";
+  model_["zones"]["capacity"] = "40000B";
+  Refuses("zones.capacity is no whole number of logical blocks");
+}
+
+TEST_F(ProgramTest, ChecksWhatARunChecks) {
+  model_["ftl"]["over_provisioning_pct"] = 0.1;
+  EXPECT_EQ(Check("run").exit, 2);
+  EXPECT_EQ(Check("check").exit, 2);
+}
+
+TEST_F(ProgramTest, RefusesAddressesBeyondAConventionalDrive) {
+  job_ = OneClient({{"namespace", "conventional"}, {"mix", {{"read", 1}}}, {"commands", 4}});
+  Json& client = job_["clients"][0];
+  client["range"] = {"0", "4MiB"};
+  Refuses("client a.range: '0' has no unit");
+  client["range"] = {"0B", "65MiB"};
+  Refuses("client a.range is beyond the drive");
+  client.erase("range");
+  client["size"] = "16MiB";
+  model_["buffer"]["size"] = "32MiB";
+  model_["ftl"]["capacity"] = "8MiB";
+  Refuses("client a.size is above the capacity of the drive");
 }
 
 TEST_F(ProgramTest, RefusesJobs) {
@@ -123,12 +180,22 @@ TEST_F(ProgramTest, RefusesJobs) {
   Refuses("command of the other namespace");
   with("mix", {{"scan", 1}});
   Refuses("unknown command 'scan'");
+  with("mix", {{"read", 0}, {"write", 0}});
+  Refuses("mix has only weights of 0");
+  with("rate", "10");
+  Refuses("client a.rate: '10' has no unit");
   with("stack", "spdk");
   Refuses("stack is not in the model");
   with("sizes", "4KiB");
   Refuses("sizes is no field");
   job_ = good;
   job_["clients"][0].erase("commands");
+  Refuses("duration or a limit is missing");
+  job_["clients"][0]["mix"] = {{"read", 1}};
+  job_["clients"][0]["at_full"] = "next";  // reads fill no zone
+  Refuses("duration or a limit is missing");
+  job_["clients"][0] = {{"name", "a"}, {"mix", {{"flush", 1}}}, {"zones", {0, 4}}};
+  job_["clients"][0]["bytes"] = "1MiB";
   Refuses("duration or a limit is missing");
   job_ = good;
   job_["prepare"] = {{{"zones", {0, 5}}, {"fill_pct", 50}}};
