@@ -93,10 +93,16 @@ void Drive::Submit(Time arrival, std::uint32_t tag, const Command& command) {
   }
 }
 
-// A refused command takes the fixed latency of a write, and nothing else.
+// A refused command takes its own fixed latency and nothing else. Commands of zones take a write's.
 void Drive::Fail(Time arrival, std::uint32_t tag, Status status) {
-  under_way_[tag].result.status = status;
-  Done(arrival + front_.parameters().write + front_.format(), tag);
+  UnderWay& way = under_way_[tag];
+  way.result.status = status;
+  const FrontParameters& front = front_.parameters();
+  Time latency = front.write;
+  if (way.command.operation == Operation::kRead) latency = front.read;
+  if (way.command.operation == Operation::kAppend) latency = front.append;
+  if (way.command.operation == Operation::kTrim) latency = front.trim;
+  Done(arrival + latency + front_.format(), tag);
 }
 
 // One of the command's parts is done.
@@ -200,7 +206,8 @@ void Drive::Write(Time arrival, std::uint32_t tag) {
   const Time entered = front_.EnterWrite(arrival, command.bytes, append);
   const Time ready = entered + front_.WriteLatency(command.bytes, append) + more;
   way.parts = 1;
-  if (way.result.opened && zones_->at(command.zone).stale) {
+  // A command may have opened the zone before.
+  if (!command.conventional && command.offset == 0 && zones_->at(command.zone).stale) {
     ++way.parts;
     EraseZone(arrival, command.zone, tag);
   }

@@ -64,7 +64,7 @@ Time Dies::Send(std::uint32_t die, Time now, Time cost) {
 void Dies::Add(std::uint32_t number, Time now, const Task& task) {
   Die& die = dies_[number];
   die.tasks.push_back(task);
-  if (die.task_end == 0 && !die.waits) Begin(number, now);
+  if (!die.works && !die.waits) Begin(number, now);
 }
 
 // Begins the first task, or waits for the reads that arrived before.
@@ -75,6 +75,7 @@ void Dies::Begin(std::uint32_t number, Time now) {
     events_->Add(die.reads_end, EventKind::kDie, number, 0);
     return;
   }
+  die.works = true;
   die.pauses = 0;
   die.task_end = Cost(number, now, die.tasks.front());
   events_->Add(die.task_end, EventKind::kDie, number, 0);
@@ -104,6 +105,7 @@ bool Dies::Advance(std::uint32_t number, Time now, Task* ended) {
   }
   *ended = die.tasks.front();
   die.tasks.pop_front();
+  die.works = false;
   die.task_end = 0;
   if (ended->count > 1) {
     Task rest = *ended;

@@ -54,8 +54,9 @@ class Dies {
   struct Die {
     Time reads_end = 0;    // when the die has finished all reads that arrived
     Time pause_begin = 0;  // begin of the current task's last pause
-    Time task_end = 0;     // 0: no current task
+    Time task_end = 0;     // of the current task, or 0
     std::uint32_t pauses = 0;
+    bool works = false;      // there is a current task
     bool waits = false;      // an event will start the next task
     std::deque<Task> tasks;  // the first is the current one, if any
   };

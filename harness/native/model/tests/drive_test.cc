@@ -150,6 +150,39 @@ TEST(Drive, ResetTimeDependsOnOccupancyAndFinish) {
   EXPECT_EQ(reset({{"fill_pct", 50}, {"state", "finished"}}), 3 * kMs);
 }
 
+TEST(Drive, AResetMayTakeManySeconds) {
+  Json model = SmallDrive();
+  model["zones"]["reset"] = {{0, "1ms"}, {100, "3600s"}};
+  const Json resets = PlayOne(
+      model,
+      OneClient(Commands({{"reset", 1}}, {{"refill", {{"fill_pct", 100}}}, {"commands", 2}})),
+      "reset");
+  EXPECT_EQ(resets["mean_ns"], 3600e9);
+}
+
+// At time 0, a task may also end at time 0.
+TEST(Drive, AnEraseMayTakeNoTime) {
+  Json model = SmallDrive();
+  model["zones"]["erase_at"] = "first-write";
+  model["flash"]["erase"] = "0us";
+  const auto played = [&](const char* start) {
+    const auto writer = [&](const char* name, int zone) {
+      return Json({{"name", name},
+                   {"mix", {{"write", 1}}},
+                   {"zones", {zone, zone + 1}},
+                   {"size", "64KiB"},
+                   {"commands", 4},
+                   {"start", start}});
+    };
+    const Json job = {{"schema_version", 1},
+                      {"name", "test"},
+                      {"prepare", {{{"zones", {0, 8}}, {"fill_pct", 0}, {"used", true}}}},
+                      {"clients", {writer("a", 0), writer("b", 4)}}};
+    return Play(model, job)["events"].get<int>();
+  };
+  EXPECT_EQ(played("0s"), played("1us"));
+}
+
 TEST(Drive, ResetSharesItsCoreWithWritesOrBlocksThem) {
   Json model = SmallDrive();
   const Json job = {{"schema_version", 1},
@@ -194,6 +227,18 @@ TEST(Drive, OnlyTheFirstWriteAfterAResetWaitsForTheErase) {
   const Json at_reset = Play(model, job)["clients"][0]["commands"];
   EXPECT_EQ(at_reset["write_first"]["max_ns"], 12 * kUs);
   EXPECT_GT(at_reset["reset"]["mean_ns"], 4 * kMs);
+}
+
+TEST(Drive, TheFirstWriteOfAnOpenZoneWaitsForTheErase) {
+  Json model = SmallDrive();
+  model["zones"]["erase_at"] = "first-write";
+  const Json result = Play(model, OneClient({{"sequence", {"open", "write", "write", "reset"}},
+                                             {"zones", {0, 1}},
+                                             {"repeat", true},
+                                             {"commands", 12}}));
+  const Json writes = result["clients"][0]["commands"]["write"];
+  EXPECT_EQ(result["media"]["erases"], 2 * 4);
+  EXPECT_NEAR(writes["mean_ns"].get<double>(), (2 * 3000 + 4 * 10) * kUs / 6, kUs);
 }
 
 TEST(Drive, RefusedCommandsAreCountedByStatus) {
@@ -277,6 +322,14 @@ TEST(Drive, AStepThatIsRefusedIsNotRepeatedForEver) {
   const Json commands = result["clients"][0]["commands"];
   EXPECT_EQ(commands["write"]["errors"], Json({{"0x01bd", 2}}));
   EXPECT_EQ(result["media"]["host_bytes"], 4 << 19);
+}
+
+TEST(Drive, AStepToNothingWritesNothing) {
+  const Json job = OneClient(
+      {{"sequence", {{{"command", "write"}, {"to_pct", 0}}, "finish"}}, {"zones", {0, 4}}});
+  const Json result = Play(SmallDrive(), job);
+  EXPECT_EQ(result["media"]["host_bytes"], 0);
+  EXPECT_EQ(result["clients"][0]["commands"]["finish"]["count"], 4);
 }
 
 TEST(Drive, APassWithoutACommandEndsItsClient) {

@@ -122,6 +122,12 @@ TEST_F(DiskTest, ARefusedWriteMovesNothing) {
   EXPECT_EQ(move_.way, Move::Way::kNone);
 }
 
+TEST_F(DiskTest, ARefusedRequestTakesItsOwnTime) {
+  EXPECT_EQ(Latency(Do(Op::kRead, 16 * kZone, 4 * kKiB)), 5 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kWrite, 16 * kZone, 4 * kKiB)), 10 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kAppend, 16 * kZone, 4 * kKiB)), 13 * kUs);
+}
+
 TEST_F(DiskTest, ReadsGetZerosWhereNothingIsWritten) {
   Do(Op::kWrite, 0, 8 * kKiB);
   EXPECT_EQ(Do(Op::kRead, 4 * kKiB, 16 * kKiB).error, 0);
