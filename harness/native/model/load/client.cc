@@ -105,10 +105,10 @@ bool Client::NextOfSequence(Command* command) {
     const Bytes written = drive_->zones()->at(command->zone).written;
     Bytes bytes = writes || step.operation == Operation::kRead ? job_.size : 0;
     bool more = times_ < step.times;
-    if (step.up_to != 0) {
+    if (step.up_to) {
       // If the zone did not grow, it refused the step's last command and would refuse the next one.
-      more = written + block_ <= step.up_to && (times_ == 0 || written > step_written_);
-      if (more) bytes = std::min(bytes, (step.up_to - written) / block_ * block_);
+      more = written + block_ <= *step.up_to && (times_ == 0 || written > step_written_);
+      if (more) bytes = std::min(bytes, (*step.up_to - written) / block_ * block_);
     }
     if (!more) {
       ++step_;

@@ -135,6 +135,9 @@ void ReadMix(Fields* fields, ClientJob* client) {
     }
     client->mix.at(static_cast<std::size_t>(operation)) = weight.get<std::uint32_t>();
   }
+  if (std::ranges::all_of(client->mix, [](std::uint32_t weight) { return weight == 0; })) {
+    throw fields->Refuse("mix", "has only weights of 0", "write a weight above 0");
+  }
 }
 
 void ReadPlace(Fields* fields, const Parameters& parameters, ClientJob* client) {
@@ -157,11 +160,11 @@ void ReadPlace(Fields* fields, const Parameters& parameters, ClientJob* client) 
   client->range_end = parameters.ftl->capacity;
   if (!fields->Has("range")) return;
   const Json& range = fields->Get("range");
-  if (!range.is_array() || range.size() != 2 || !range[0].is_string() || !range[1].is_string()) {
+  if (!range.is_array() || range.size() != 2) {
     throw fields->Refuse("range", "is not a range", R"(for example ["0B", "4GiB"])");
   }
-  client->range_begin = ParseBytes(range[0].get<std::string>());
-  client->range_end = ParseBytes(range[1].get<std::string>());
+  client->range_begin = fields->BytesOf("range", range[0]);
+  client->range_end = fields->BytesOf("range", range[1]);
   if (client->range_end > parameters.ftl->capacity ||
       client->range_begin + client->size > client->range_end) {
     throw fields->Refuse("range", "is beyond the drive, or below one command",
@@ -187,6 +190,16 @@ void ReadPattern(Fields* fields, ClientJob* client) {
       throw fields->Refuse("hot", "has an empty part", "range_pct between 0 and 100");
     }
   }
+}
+
+// Returns whether the client has a last command.
+bool Ends(const ClientJob& client) {
+  const auto sends = [&](Operation operation) { return client.Sends(operation); };
+  const bool writes = sends(Operation::kWrite) || sends(Operation::kAppend);
+  const bool has_bytes = writes || sends(Operation::kRead) || sends(Operation::kTrim);
+  if (client.commands != 0 || (client.bytes != 0 && has_bytes)) return true;
+  if (!client.sequence.empty()) return !client.repeat;
+  return client.at_full == AtFull::kNext && writes && !client.conventional;
 }
 
 ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& job,
@@ -221,9 +234,11 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
     throw fields.Refuse("size", "is above half the write buffer",
                         std::to_string(parameters.buffer / 2) + " B at most");
   }
-  if (!client.conventional && client.size > parameters.zones->capacity) {
-    throw fields.Refuse("size", "is above the capacity of a zone",
-                        std::to_string(parameters.zones->capacity) + " B at most");
+  const Bytes most = client.conventional ? parameters.ftl->capacity : parameters.zones->capacity;
+  if (client.size > most) {
+    const std::string what = client.conventional ? "the drive" : "a zone";
+    throw fields.Refuse("size", "is above the capacity of " + what,
+                        std::to_string(most) + " B at most");
   }
   if (fields.Has("depth")) {
     client.depth = static_cast<std::uint32_t>(fields.GetCount("depth", 1, kMostDepth));
@@ -257,7 +272,7 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
     refill.Finish();
   }
   ReadPattern(&fields, &client);
-  if (fields.Has("rate")) client.rate = ParseRate(fields.GetText("rate"));
+  if (fields.Has("rate")) client.rate = fields.GetRate("rate");
   client.start = fields.GetTime("start", 0);
   client.end = fields.Has("duration") ? client.start + fields.GetTime("duration") : job.duration;
   client.end = std::min(client.end, job.duration);
@@ -265,9 +280,7 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
   client.bytes = fields.GetBytes("bytes", 0);
   client.seed = fields.Has("seed") ? fields.GetCount("seed") : job.seed * 1000 + number;
   fields.Finish();
-  const bool ends = client.commands != 0 || client.bytes != 0 ||
-                    (!client.sequence.empty() && !client.repeat) || client.at_full == AtFull::kNext;
-  if (client.end == kNever && !ends) {
+  if (client.end == kNever && !Ends(client)) {
     throw fields.Refuse("duration", "or a limit is missing", "add duration, commands or bytes");
   }
   return client;
@@ -283,7 +296,7 @@ bool ClientJob::Sends(Operation operation) const {
 
 Job ReadJob(const Json& json, const Parameters& parameters) {
   Fields fields(json, "job");
-  if (fields.GetCount("schema_version") != 1) {
+  if (fields.GetCount("schema_version", 1) != 1) {
     throw fields.Refuse("schema_version", "is newer than this program", "use a newer zonelab");
   }
   Job job;

@@ -36,7 +36,7 @@ struct Preparation {
 struct Step {
   Operation operation;
   std::uint32_t times = 1;
-  Bytes up_to = 0;  // repeat until the zone holds these bytes; 0: repeat `times` times
+  std::optional<Bytes> up_to;  // repeat until the zone holds these bytes, not `times` times
 };
 
 enum class AtFull : std::uint8_t { kReset, kResetCommand, kNext };
