@@ -115,10 +115,11 @@ std::vector<std::uint32_t> KilledServers(const std::string& folder) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename();
+    if (!name.starts_with(kDevice)) continue;
     std::uint32_t number = 0;
-    const char* const digits = name.data() + std::min(name.size(), kDevice.size());
     const char* const end = name.data() + name.size();
-    if (!name.starts_with(kDevice) || std::from_chars(digits, end, number).ptr != end) continue;
+    const auto [rest, error] = std::from_chars(name.data() + kDevice.size(), end, number);
+    if (error != std::errc{} || rest != end) continue;
     if (!Listens(entry.path())) killed.push_back(number);
   }
   return killed;

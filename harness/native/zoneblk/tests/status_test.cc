@@ -146,7 +146,9 @@ TEST(Socket, OfAKilledServerHasNoListener) {
     const Socket killed(SocketOf(folder, 12));
     std::filesystem::rename(SocketOf(folder, 12), SocketOf(folder, 4));
   }
-  std::ofstream(folder + "/ublkb5x");
+  for (const char* foreign : {"/ublkb5x", "/ublkb", "/ublkb99999999999", "/ublkb-1"}) {
+    std::ofstream(folder + foreign) << "";
+  }
   EXPECT_EQ(KilledServers(folder), std::vector<std::uint32_t>{4});
   std::filesystem::remove_all(folder);
 }
