@@ -155,4 +155,7 @@ def _keep_order(leaves: Mapping[str, dict[str, Any]], names: Collection[str]) ->
 def _text(magnitude: float, bandwidth: bool) -> str:
     if bandwidth:
         return f"{magnitude / BANDWIDTHS['MiB/s']:.1f}MiB/s"
-    return f"{round(magnitude) / _US:g}us" if magnitude < 10**9 else f"{round(magnitude)}ns"
+    if magnitude >= 10**9:
+        return f"{round(magnitude)}ns"
+    microseconds = f"{round(magnitude) / _US:.3f}"
+    return f"{microseconds.rstrip('0').rstrip('.')}us"

@@ -118,6 +118,8 @@ def execute(arguments: argparse.Namespace) -> int:
     """Do the action; 4 when a core curve fails in validate."""
     if getattr(arguments, "threads", 1) < 1:
         raise UsageError(f"--threads {arguments.threads} is less than 1", hint="--threads 2")
+    if getattr(arguments, "rounds", 1) < 1:
+        raise UsageError(f"--rounds {arguments.rounds} is less than 1", hint="--rounds 4")
     return int(arguments.do(arguments))
 
 
@@ -181,8 +183,9 @@ def _job_rows(played: Played) -> Iterator[dict[str, Any]]:
                 "command": command,
                 "count": values["count"],
                 **{f"{name} us": _us(values.get(f"{name}_ns")) for name in _LATENCIES},
-                "per s": values["per_second"],
-                "MiB/s": values["mib_per_second"],
+                # Refused commands alone have no rate.
+                "per s": values.get("per_second"),
+                "MiB/s": values.get("mib_per_second"),
                 "errors": sum(values["errors"].values()),
             }
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from harness.errors import ConfigError
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_models import DriveModel, Ftl
@@ -18,7 +16,7 @@ from harness.plan.fields import Model
 from harness.plan.job_models import Job
 from harness.plan.load import CONFIGS, build, names, nearest
 from harness.plan.workload_models import EXTENDS
-from harness.plan.yaml_files import read_yaml
+from harness.plan.yaml_files import parse_yaml, read_yaml
 from harness.store import checksums
 
 _PAGE = "see docs/model.md"
@@ -129,7 +127,7 @@ def changed(model: DriveModel, assignments: Sequence[str]) -> DriveModel:
                 hint="write group.field=value; zonelab model show has the names",
                 code="model",
             )
-        value = yaml.safe_load(text)
+        value = parse_yaml(text, assignment)
         numbers[field] = {"value": value, "origin": "assumed", "source": "set by hand"}
     return build(DriveModel, data, f"{model.name} with {', '.join(assignments)}")
 

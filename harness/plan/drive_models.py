@@ -198,9 +198,38 @@ class DriveModel(Model):
             raise FieldError(
                 "host.stacks has no passthrough", hint="write the stack that jobs use by default"
             )
+        _check_counts(self)
         if self.zones is not None:
             _check_stripes(self.flash, self.zones)
+        if self.ftl is not None:
+            _check_map(self.flash, self.ftl)
         return self
+
+
+def _check_counts(model: DriveModel) -> None:
+    counts = {"flash.channels": model.flash.channels, "flash.ways": model.flash.ways}
+    if model.ftl is not None:
+        counts["ftl.block_units"] = model.ftl.block_units
+        if model.ftl.dies is not None:
+            counts["ftl.dies"] = model.ftl.dies
+    for name, count in counts.items():
+        if count.value == 0:
+            raise FieldError(f"{name} is 0", hint="write a count of 1 or more")
+
+
+def _check_map(flash: Flash, ftl: Ftl) -> None:
+    unit, page = size(ftl.map_unit.value), size(flash.page.value)
+    if unit == 0 or page % unit:
+        raise FieldError(
+            f"ftl.map_unit {ftl.map_unit.value} does not divide flash.page {flash.page.value}",
+            hint="a map unit is a part of a page of flash, usually 4KiB",
+        )
+    capacity = size(ftl.capacity.value)
+    if capacity == 0 or capacity % unit:
+        raise FieldError(
+            f"ftl.capacity {ftl.capacity.value} is not a whole number of map units",
+            hint=f"write a multiple of {ftl.map_unit.value}",
+        )
 
 
 def _check_stripes(flash: Flash, zones: Zones) -> None:

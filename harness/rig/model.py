@@ -117,8 +117,9 @@ class EmulatedNamespace(_Data):
             raise ValueError("zoned.zone_capacity is not a multiple of logical_block_size")
         if self.max_active and self.max_open > self.max_active:
             raise ValueError("zoned.max_open exceeds zoned.max_active")
-        if self.max_active > zones:
-            raise ValueError(f"zoned.max_active {self.max_active} exceeds zones {zones}")
+        for name, limit in (("max_open", self.max_open), ("max_active", self.max_active)):
+            if limit > zones:
+                raise ValueError(f"zoned.{name} {limit} exceeds zones {zones}")
 
 
 class Controller(_Data):
@@ -214,6 +215,8 @@ class Rig(_Data):
             raise ValueError("hosts needs icount: other machines would slow each other down")
         if self.zoneblk and self.icount is None:
             raise ValueError("zoneblk needs icount: an emulated CPU has no time of its own")
+        if float(self.wakeup[:-2]) > float(self.overhead[:-2]):
+            raise ValueError("wakeup is above overhead, but must be a part of it")
         if self.icount is not None and self.smp != 1:
             raise ValueError("icount needs smp: 1")
         if len({drive.uuid for drive in self.zoneblk}) != len(self.zoneblk):

@@ -148,12 +148,29 @@ def test_a_model_is_exported_with_other_numbers(
     zones = json.loads(file.read_text())["zones"]
     assert zones["capacity"] == {"value": "2MiB", "origin": "assumed", "source": "set by hand"}
     assert (zones["count"]["value"], zones["size"]["value"]) == (32, "4MiB")
-    for wrong in ("zones.sizes=8MiB", "zones", "name=x", "zones.size=wide"):
+    for wrong in ("zones.sizes=8MiB", "zones", "name=x", "zones.size=wide", "zones.size=["):
         capsys.readouterr()
         assert main(["model", "export", "zones-4m", "--set", wrong]) == ExitCode.USAGE
         printed = capsys.readouterr()
         assert printed.out == ""
         assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("map_unit=64KiB", "ftl.map_unit 64KiB does not divide flash.page 16KiB"),
+        ("map_unit=0B", "ftl.map_unit 0B does not divide"),
+        ("capacity=0B", "ftl.capacity 0B is not a whole number of map units"),
+        ("block_units=0", "ftl.block_units is 0"),
+    ],
+)
+def test_a_conventional_drive_with_impossible_numbers_is_not_exported(
+    number: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["model", "export", "conventional-7op", "--set", f"ftl.{number}"]
+    assert main([*command, "--capacity", "8GiB"]) == ExitCode.USAGE
+    assert message in capsys.readouterr().err
 
 
 def test_a_host_without_ublk(stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

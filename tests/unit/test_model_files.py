@@ -156,6 +156,7 @@ def edited(path: Path, tmp_path: Path, edit: tuple[str, Any]) -> Path:
         (("zones.ways.value", 3), "zones.ways 3 does not divide flash.ways"),
         (("zones.reset.value", [[0, "1ms"], [50, "2ms"]]), "reset has the shares [0.0, 50.0]"),
         (("zones.reset_spread_pct.value", 101), "zones.reset_spread_pct.value"),
+        (("flash.channels.value", 0), "flash.channels is 0"),
         (("schema_version", 2), "2 is newer than 1"),
         (("host.stacks.passthrough", None), "no passthrough"),
         (("zones", None), "it has no namespace"),

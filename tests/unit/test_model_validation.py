@@ -148,6 +148,39 @@ def test_nothing_is_written_when_points_are_wrong(
     assert out.read_text() == "mine"
 
 
+def test_refused_commands_alone_have_no_rate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {"count": 0, "bytes": 0, "errors": {"0x01bf": 4}}  # as the program prints it
+    played = zonemodel.Played("closes", "zn540-1tb", {"host": {"close": refused}}, {}, {})
+    monkeypatch.setattr(zonemodel, "run", lambda *_: [played])
+    command = ["model", "run", "zn540-1tb", "--job", "randread-4k", "--format", "csv"]
+    assert main(command) == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[1].startswith("closes,zn540-1tb,host,close,0,")
+
+
+def test_a_fit_needs_a_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["model", "fit", "zn540-1tb", "--out", str(tmp_path / "mine.yml"), "--rounds", "0"]
+    assert main(command) == ExitCode.USAGE
+    assert "--rounds 0 is less than 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (11_360, "11.36us"),
+        (60_000, "60us"),
+        (300, "0.3us"),
+        (0, "0us"),
+        (906_300_123, "906300.123us"),
+        (999_999_600, "999999.6us"),
+        (2e9, "2000000000ns"),
+    ],
+)
+def test_a_fitted_time_has_whole_nanoseconds(nanoseconds: float, text: str) -> None:
+    assert fit._text(nanoseconds, bandwidth=False) == text
+
+
 def test_only_numbers_marked_fitted_are_parameters() -> None:
     names = fit.parameters(load_model("zn540-1tb"))
     assert "flash.read_4k" in names
