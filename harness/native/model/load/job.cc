@@ -101,7 +101,7 @@ Step ReadStep(const Json& json, const std::string& client, const ZoneParameters&
     return ReadStep(object, client, zones);
   }
   Fields fields(json, client + ".sequence");
-  Step step{.operation = OperationOf(fields.GetText("command"), fields, "command")};
+  Step step{.operation = OperationOf(fields.GetText("command"), fields, "command"), .up_to = {}};
   if (fields.Has("times")) {
     step.times = static_cast<std::uint32_t>(fields.GetCount("times", 1));
   }
