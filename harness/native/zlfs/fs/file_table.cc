@@ -193,6 +193,16 @@ IOStatus FileTable::SyncNames() {
   return status;
 }
 
+std::vector<std::shared_ptr<File>> FileTable::LogsBefore(std::uint64_t id) {
+  std::vector<std::shared_ptr<File>> logs;
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [other, file] : state_->space.files) {
+    if (other >= id) break;
+    if (file->kind == FileKind::kLog && !file->deleted) logs.push_back(Handle(file));
+  }
+  return logs;
+}
+
 std::vector<FileInfo> FileTable::All() {
   std::vector<FileInfo> files;
   const std::lock_guard lock(state_->mutex);

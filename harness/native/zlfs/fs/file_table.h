@@ -43,6 +43,8 @@ class FileTable {
   bool HasFilesBelow(const std::string& directory);
   // Makes all creations, deletions and renames durable.
   IOStatus SyncNames();
+  // Returns handles of all WALs with a lower id: a deletion frees their space only later.
+  std::vector<std::shared_ptr<File>> LogsBefore(std::uint64_t id);
   // Returns a file with several names once for each of them.
   std::vector<FileInfo> All();
 

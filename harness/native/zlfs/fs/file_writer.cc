@@ -92,14 +92,7 @@ IOStatus FileWriter::WriteOut(File* file) {
 }
 
 IOStatus FileWriter::WriteLogsBefore(std::uint64_t id) {
-  std::vector<std::shared_ptr<File>> logs;
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& [other, file] : state_->space.files) {
-      if (other < id && file->kind == FileKind::kLog && !file->deleted) logs.push_back(file);
-    }
-  }
-  for (const auto& log : logs) {
+  for (const auto& log : table_->LogsBefore(id)) {
     const std::lock_guard tail(log->tail_mutex);
     if (log->tail_size > 0) RETURN_IF_ERROR(WriteOut(log.get()));
   }

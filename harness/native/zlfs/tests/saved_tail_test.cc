@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "zlfs/format/sealed.h"
 #include "zlfs/tests/emulated_faults.h"
@@ -374,6 +375,33 @@ TEST_P(SavedTailTest, ATailThatAKillLeftReachesTheDeviceBeforeALaterLog) {
   const auto after = MountKilled(true);
   EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(3, 0, 400));
   EXPECT_EQ(ReadWhole(after.get(), "/2.log"), Content(2, 0, 400));
+}
+
+// No writer has these logs open, so a deletion can come while a later log writes their ends.
+TEST_P(SavedTailTest, ALogDeletedWhileItsEndIsWrittenKeepsNoSpace) {
+  Log killed = MakeLog();
+  killed.AppendAndSave(400);
+  killed.file = Create(killed.volume.get(), "/2.log", FileKind::kLog, LogPlacement());
+  killed.AppendAndSave(400);
+  Kill(&killed);
+  bool armed = false;
+  Volume* mounted = nullptr;
+  const auto hook = [&armed, &mounted] {
+    if (std::exchange(armed, false)) EXPECT_OK(mounted->files().Delete("/2.log"));
+  };
+  const auto volume =
+      MountOk(std::make_unique<HookedDevice>(device_, identity_, hook), {.tails_path = folder_});
+  ASSERT_NE(volume, nullptr);
+  mounted = volume.get();
+  auto log = Create(volume.get(), "/3.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(volume->writer().Append(log.get(), "x"));
+  armed = true;  // the next command writes the end of /1.log
+  ASSERT_OK(volume->writer().Sync(log.get()));
+  EXPECT_FALSE(armed);
+  log.reset();
+  for (const char* const name : {"/1.log", "/3.log"}) ASSERT_OK(volume->files().Delete(name));
+  ASSERT_OK(volume->files().SyncNames());
+  EXPECT_EQ(volume->Space().live, 0U);
 }
 
 // After a close, a restart of the system loses nothing.
