@@ -54,6 +54,9 @@ inline int Main(const Program& program, int argc, char** argv,
   } catch (const std::exception& error) {
     return Complain(program, kFailed, error.what(), "this is a defect");
   }
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    return Complain(program, kFailed, "the output cannot be written", "check stdout: a full disk?");
+  }
   if (status.ok()) return kDone;
   const std::string text = status.getState() == nullptr ? status.ToString() : status.getState();
   const Meaning& meaning =

@@ -31,11 +31,13 @@ std::string Contents(const std::filesystem::path& path) {
 
 class Tool : public testing::Test {
  protected:
-  // Quotes the device specification. The other arguments must not need quoting.
+  // Quotes the device specification. The other arguments must not need quoting, and can redirect
+  // the output.
   int Run(const std::string& command, const std::string& device, const std::string& more = "") {
     const std::string line = std::string(ZLFS_TOOL) + " " + command +
-                             (device.empty() ? " " : " '--device=" + device + "' ") + more + " >" +
-                             (folder_ / "out").string() + " 2>" + (folder_ / "err").string();
+                             (device.empty() ? " " : " '--device=" + device + "' ") + " >" +
+                             (folder_ / "out").string() + " 2>" + (folder_ / "err").string() + " " +
+                             more;
     const int status = std::system(line.c_str());
     out_ = Contents(folder_ / "out");
     err_ = Contents(folder_ / "err");
@@ -289,6 +291,15 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
   EXPECT_EQ(damaged.substr(0, 98304), a.substr(0, 98304));
   EXPECT_EQ(damaged.substr(196608), a.substr(196608));
   EXPECT_EQ(Contents(part + "/db/b"), Contents(whole + "/db/b"));
+}
+
+TEST_F(Tool, OutputThatCannotBeWrittenIsAnError) {
+  const std::string spec = Spec("d");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  for (const char* const command : {"df", "list", "dump", "fsck"}) {
+    EXPECT_EQ(Run(command, spec, ">/dev/full"), 4) << command;
+    EXPECT_EQ(err_.rfind("zlfs: the output cannot be written", 0), 0U) << err_;
+  }
 }
 
 TEST_F(Tool, RepairChangesNoVolumeThatCanBeMounted) {
