@@ -247,25 +247,29 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
   return status;
 }
 
-// Finds the files whose end may lie in a log zone that cannot be read, and the log zones to keep.
-void MarkLostEnds(const std::set<std::uint32_t>& unreadable, Recovered* recovered) {
+// Finds the files whose end may lie in a log zone that cannot be read or is damaged, and the log
+// zones to keep.
+void MarkLostEnds(const std::set<std::uint32_t>& unreadable, const std::set<std::uint32_t>& damaged,
+                  Recovered* recovered) {
   recovered->kept_logs = unreadable;
   // A later mount may find pieces there of files whose creation was lost. No new file may get the
   // ids of these files.
   if (!unreadable.empty()) recovered->space.next_file += kUnseenFiles;
   for (const auto& [id, file] : recovered->space.files) {
     for (const std::uint32_t zone : file->log_zones) {
-      if (unreadable.contains(zone)) file->lost_zone = zone;
+      if (unreadable.contains(zone) || damaged.contains(zone)) file->lost_zone = zone;
     }
     // Pieces that follow the lost ones must stay readable for a later mount.
     if (file->lost_zone)
       recovered->kept_logs.insert(file->log_zones.begin(), file->log_zones.end());
   }
+  for (const std::uint32_t zone : damaged) recovered->kept_logs.erase(zone);
 }
 
 IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
   std::vector<Piece> pieces;
   std::set<std::uint32_t> unreadable;
+  std::set<std::uint32_t> damaged;  // no later mount can read more of them
   for (const auto& [zone, start] : recovered->space.log_zones) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
@@ -275,8 +279,11 @@ IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
     }
     recovered->fragile[zone] = true;
     const IOStatus status = ReadPieces(device, zone, start, effort, recovered, &pieces);
-    if (status.IsIOError() || (status.IsCorruption() && effort == Effort::kSalvage)) {
+    if (status.IsIOError()) {
       unreadable.insert(zone);
+    } else if (status.IsCorruption() && effort == Effort::kSalvage) {
+      damaged.insert(zone);
+      recovered->losses.push_back("all pieces of a zone from there on: " + status.ToString());
     } else {
       RETURN_IF_ERROR(status);
     }
@@ -309,7 +316,7 @@ IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
     file.Append(extent, 0);
     end = &piece;
   }
-  MarkLostEnds(unreadable, recovered);
+  MarkLostEnds(unreadable, damaged, recovered);
   return IOStatus::OK();
 }
 
@@ -348,6 +355,8 @@ IOStatus CutAtWritePointers(Effort effort, Recovered* recovered) {
                            "flushed content of " + name + " is behind the write pointer");
           }
           file.lost_zone = extent.zone;
+          recovered->losses.push_back("the end of " + file.name + ": zone " +
+                                      std::to_string(extent.zone) + " ends before it");
         }
         recovered->fragile[extent.zone] = true;
         if (!keep) keep = before + (covered > extent.offset ? covered - extent.offset : 0);

@@ -1572,6 +1572,41 @@ TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
   }
 }
 
+// A log zone with a damaged piece refuses mounts. No later mount can read more of it.
+TEST(Failure, ARepairEndsALogBeforeADamagedPiece) {
+  Rig rig;
+  {
+    const auto killed = rig.MountFaulty();
+    const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      ASSERT_OK(killed->writer().Append(log.get(), Content(1, i * 5000, 5000)));
+      ASSERT_OK(killed->writer().Sync(log.get()));
+    }
+    rig.faulty->DieAfter(0);
+    const std::uint32_t zone = log->extents.back().zone;
+    std::string pieces = ReadZone(*rig.device, zone, 0, InfoOf(*rig.device, zone).write_pointer);
+    pieces[8192 + 1000] ^= 1;  // in the second piece
+    Rewrite(rig.device.get(), zone, pieces);
+  }
+  EXPECT_EQ(Violations(rig.device.get()).substr(0, 16), "7: corrupt-piece");
+  {
+    const auto volume = rig.Mount({.salvage = true});
+    ASSERT_NE(volume, nullptr);
+    ASSERT_EQ(volume->losses().size(), 1U);
+    EXPECT_NE(volume->losses()[0].find("corrupt-piece"), std::string::npos);
+    EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), Content(1, 0, 5000));
+    std::shared_ptr<File> file;
+    ASSERT_OK(volume->files().Open("/1.log", &file));
+    std::string part(1, '\0');
+    Slice read;
+    EXPECT_ERROR(volume->reader().Read(file.get(), 5000, 1, &read, part.data()), "lost-content");
+    file.reset();
+    ASSERT_OK(volume->Close());
+  }
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  EXPECT_EQ(ReadWhole(rig.Mount().get(), "/1.log"), Content(1, 0, 5000));
+}
+
 TEST(Failure, PiecesOfALostCreationBelongToNoLaterFile) {
   for (const FileKind kind : {FileKind::kLog, FileKind::kData}) {
     Rig rig;
