@@ -162,12 +162,17 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
   // The snapshot describes data that the previous mount may not have flushed.
   RETURN_IF_ERROR(state_.io.Flush());
   const std::vector<std::uint32_t>& copies = recovered.metadata_zones;
+  const std::uint32_t budget = ActiveBudget(state_.io.geometry(), state_.superblock.policy);
+  const bool all_active = budget == 0 || state_.allocator->active_zones() < budget;
   std::uint64_t capacity = std::numeric_limits<std::uint64_t>::max();
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     // The zone holds no copy, but an old generation, an unfinished roll-over, or a copy that cannot
     // be read. If the reset fails, the roll-over resets it again or takes another zone.
     const bool copy = std::ranges::find(copies, zone) != copies.end();
-    if (!copy && recovered.zones[zone].write_pointer != 0) {
+    // Beside a single copy, an old generation stays until the roll-over needs its zone.
+    const bool stays =
+        all_active && copies.size() == 1 && !recovered.unreadable_metadata.contains(zone);
+    if (!copy && !stays && recovered.zones[zone].write_pointer != 0) {
       state_.io.Reset(zone, true).PermitUncheckedError();
     }
     capacity = std::min(capacity, recovered.zones[zone].capacity);
@@ -183,7 +188,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
   state_.log = std::make_unique<MetaLog>(
       &state_.io, &state_.mutex, [this](std::vector<Record>* records) { Describe(records); },
       state_.superblock, copies, recovered.last_frame, capacity);
-  RETURN_IF_ERROR(state_.log->RollOver());
+  RETURN_IF_ERROR(state_.log->RollOver(all_active));
   return reclaimer_.Reclaim(Reclaiming::kAll);
 }
 

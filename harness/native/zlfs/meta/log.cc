@@ -68,15 +68,16 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
   return broken_;
 }
 
-IOStatus MetaLog::RollOver() {
+IOStatus MetaLog::RollOver(bool all_active) {
   const std::lock_guard write(write_);
-  if (broken_.ok()) broken_ = RollOverLocked();
+  if (broken_.ok()) broken_ = RollOverLocked(all_active);
   return broken_;
 }
 
-// One copy of the current generation stays until the next generation is durable. The other copy is
-// reset first, so that no more than kMetadataActive zones are active.
-IOStatus MetaLog::RollOverLocked() {
+// One copy of the current generation stays until a copy of the next one is durable. If all zones
+// may be active, the other copy stays so long too, and the first one until both new ones are
+// durable.
+IOStatus MetaLog::RollOverLocked(bool all_active) {
   std::vector<Record> records;
   std::unique_lock lock(*state_);
   describe_(&records);
@@ -91,7 +92,7 @@ IOStatus MetaLog::RollOverLocked() {
   std::vector<std::uint32_t> zones = ZonesInTurn();
   std::vector<Old> old;
   for (std::size_t i = 0; i < zones_.size(); ++i) {
-    if (i > 0 && io_->Reset(zones_[i], true).ok()) continue;
+    if (i > 0 && !all_active && io_->Reset(zones_[i], true).ok()) continue;
     old.push_back(current);
     old.back().zone = zones_[i];
     std::erase(zones, zones_[i]);
@@ -101,13 +102,18 @@ IOStatus MetaLog::RollOverLocked() {
   const IOStatus status = WriteCopy(parts, &zones, &copies, &old);
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
   RETURN_IF_ERROR(io_->Flush());
-  for (const Old& one : std::exchange(old, {})) Discard(one);
-  // If no second zone can be written, there is one copy.
+  while (old.size() > (all_active && !zones_.empty() ? 1U : 0U)) {
+    Discard(old.back());
+    old.pop_back();
+  }
+  // If no second zone can be written, there is one copy. The zone of an old one is the last choice.
   zones = ZonesInTurn();
   std::erase(zones, copies.front());
   WriteCopy(parts, &zones, &copies, &old).PermitUncheckedError();
-  for (const Old& one : old) Discard(one);
   RETURN_IF_ERROR(io_->Flush());
+  bool marked = false;
+  for (const Old& one : old) marked |= Discard(one);
+  if (marked) RETURN_IF_ERROR(io_->Flush());
   zones_ = std::move(copies);
   failed_.reset();
   // Publish the generation only after the flush. To recovery, a WAL piece of a generation that it
@@ -161,8 +167,8 @@ IOStatus MetaLog::WriteParts(const std::vector<Part>& parts, Old* left) {
   return IOStatus::OK();
 }
 
-void MetaLog::Discard(const Old& old) {
-  if (io_->Reset(old.zone, true).ok()) return;
+bool MetaLog::Discard(const Old& old) {
+  if (io_->Reset(old.zone, true).ok()) return false;
   const std::size_t size = SealedSize(0, superblock_.block_size);
   std::string mark(size, '\0');
   Seal({.magic = kFrameMagic,
@@ -173,9 +179,8 @@ void MetaLog::Discard(const Old& old) {
        mark.data(), size);
   std::uint64_t at = 0;
   std::uint64_t written = 0;
-  if (io_->WritePointer(old.zone, &at).ok() && at > 0) {
-    WritePart(io_, old.zone, at, mark, 0, &written).PermitUncheckedError();
-  }
+  return io_->WritePointer(old.zone, &at).ok() && at > 0 &&
+         WritePart(io_, old.zone, at, mark, 0, &written).ok();
 }
 
 IOStatus MetaLog::Encode(const std::vector<Record>& records, std::vector<Part>* parts) {

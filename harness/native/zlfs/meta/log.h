@@ -36,9 +36,11 @@ class MetaLog {
           std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity);
 
   // Writes the state to other metadata zones as the next generation. The first call starts the log.
+  // If all kMetadataZones may be active during the call, two zones hold the state at each moment:
+  // one of them can fail. Otherwise only one zone holds it for a while.
   // The caller must not hold the state mutex. Errors: "no-metadata-zone" if none can be written,
   // "metadata-full".
-  IOStatus RollOver();
+  IOStatus RollOver(bool all_active = false);
 
   // Returns the record's position. The caller holds the state mutex.
   std::uint64_t Append(const Record& record);
@@ -75,7 +77,7 @@ class MetaLog {
 
   IOStatus WriteRecords(std::uint64_t position, Mark* written);
   void Flushed(const Mark& mark);
-  IOStatus RollOverLocked();
+  IOStatus RollOverLocked(bool all_active = false);
   // Makes the parts of the next generation. Error: "metadata-full".
   IOStatus Encode(const std::vector<Record>& records, std::vector<Part>* parts);
   Part EncodeFrame(FrameKind kind, const std::string& records);
@@ -89,8 +91,8 @@ class MetaLog {
   IOStatus WriteParts(const std::vector<Part>& parts, Old* left);
   IOStatus WriteFrame(const std::string& records);
   // Resets the zone. If that fails, marks the copy as superseded: recovery must not take it for the
-  // newest one when it cannot read the newest.
-  void Discard(const Old& old);
+  // newest one when it cannot read the newest. Returns whether a mark was written.
+  bool Discard(const Old& old);
   // Whether a zone has room for `size` bytes at `offset`, and for a mark behind them.
   bool Fits(std::uint64_t offset, std::uint64_t size) const;
 

@@ -1044,6 +1044,46 @@ TEST(Metadata, ARollOverCanEndAtEachCommand) {
   }
 }
 
+// Two mounts in turn lose power after any command, and then one metadata zone fails.
+TEST(Metadata, AnyOneZoneCanFailAtEachCommandOfAMount) {
+  Rig rig("zones=40&zone_size=128K&max_active=8&cache=volatile");
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  constexpr std::uint64_t kCommands = 12;  // more than a mount needs
+  const auto check = [&rig](std::uint64_t first, std::uint64_t second, std::uint32_t zone,
+                            ZoneCondition condition) {
+    std::unique_ptr<EmulatedDevice> clone;
+    ASSERT_OK(EmulatedFaults::Clone(*rig.device, "failing-metadata-zone", &clone));
+    const std::shared_ptr<EmulatedDevice> inner = std::move(clone);
+    const auto open = [&] {
+      return std::make_unique<HookedDevice>(inner, rig.device->geometry().identity, [] {});
+    };
+    for (const std::uint64_t commands : {first, second}) {
+      const auto named = open();
+      auto device = std::make_unique<FaultyDevice>(named.get());
+      device->DieAfter(commands);
+      std::unique_ptr<Volume> volume;
+      Volume::Mount(std::move(device), {}, &volume).PermitUncheckedError();
+      volume.reset();
+      EmulatedFaults::PowerLoss(*inner, {});
+    }
+    EmulatedFaults::BreakZone(*inner, zone, condition);
+    const auto volume = MountOk(open());
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  };
+  for (std::uint64_t commands = 0; commands < kCommands * kCommands; ++commands) {
+    for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+      for (const auto condition : {ZoneCondition::kReadOnly, ZoneCondition::kOffline}) {
+        SCOPED_TRACE(std::to_string(commands / kCommands) + " and " +
+                     std::to_string(commands % kCommands) + " commands, zone " +
+                     std::to_string(zone));
+        check(commands / kCommands, commands % kCommands, zone, condition);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Metadata, AnyOneZoneCanBecomeReadOnlyOrOffline) {
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     for (const auto condition : {ZoneCondition::kReadOnly, ZoneCondition::kOffline}) {
