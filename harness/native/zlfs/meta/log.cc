@@ -98,6 +98,12 @@ IOStatus MetaLog::RollOverLocked(bool all_active) {
     std::erase(zones, zones_[i]);
     if (i > 0) zones.push_back(zones_[i]);  // as the last choice
   }
+  // An old generation beside a single copy stays until the first new copy is durable.
+  const auto is_empty = [this](std::uint32_t zone) {
+    std::uint64_t at = 0;
+    return io_->WritePointer(zone, &at).ok() && at == 0;
+  };
+  if (all_active) std::ranges::stable_partition(zones, is_empty);
   std::vector<std::uint32_t> copies;
   const IOStatus status = WriteCopy(parts, &zones, &copies, &old);
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
