@@ -132,7 +132,8 @@ std::string DumpJson(Volume* volume) {
          {"pad", zone.kept.held - zone.kept.live},
          {"lifetime", zone.lifetime}});
   }
-  return dump.dump();
+  // Names are any bytes, but JSON is UTF-8.
+  return dump.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 IOStatus Import(Volume* volume, const std::string& name, const Source& next) {

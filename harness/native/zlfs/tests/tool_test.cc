@@ -293,6 +293,15 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
   EXPECT_EQ(Contents(part + "/db/b"), Contents(whole + "/db/b"));
 }
 
+TEST_F(Tool, NamesOfAnyBytesArePrinted) {
+  const std::string spec = Spec("d");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  EXPECT_EQ(Run("import", spec, "--name=/\xff --size=4096 --seed=1"), 0) << err_;
+  EXPECT_EQ(Run("dump", spec), 0) << err_;
+  EXPECT_EQ(Run("list", spec, "--format=json"), 0) << err_;
+  EXPECT_EQ(Json()["files"][0]["name"], "/\xef\xbf\xbd");
+}
+
 TEST_F(Tool, OutputThatCannotBeWrittenIsAnError) {
   const std::string spec = Spec("d");
   ASSERT_EQ(Run("mkfs", spec), 0) << err_;

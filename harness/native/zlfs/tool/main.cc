@@ -48,6 +48,11 @@ struct Arguments {
   bool violated = false;  // fsck found a violation, or salvage a loss
 };
 
+// Prints one line. Names are any bytes, but JSON is UTF-8: other bytes are replaced.
+void Print(const Json& json) {
+  std::puts(json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
 // Equals the length of coldfill's pattern, so that the same size and seed give the same bytes.
 constexpr std::size_t kPart = 1 << 20;
 
@@ -127,7 +132,7 @@ IOStatus RunImport(Arguments* arguments) {
   const IOStatus closed = volume->Close();
   RETURN_IF_ERROR(imported);
   RETURN_IF_ERROR(closed);
-  std::puts(Json({{"name", arguments->name}, {"bytes", bytes}}).dump().c_str());
+  Print({{"name", arguments->name}, {"bytes", bytes}});
   return IOStatus::OK();
 }
 
@@ -188,7 +193,7 @@ IOStatus RunDf(Arguments* arguments) {
       {"finishes", totals.finishes},
       {"resets", totals.resets}};
   if (arguments->format == "json") {
-    std::puts(df.dump().c_str());
+    Print(df);
     return IOStatus::OK();
   }
   for (const auto& [name, value] : df.items()) {
@@ -210,7 +215,7 @@ IOStatus RunList(Arguments* arguments) {
                      {"extents", file.extents.size()},
                      {"modified", file.modified}});
   }
-  if (!table) std::puts(Json({{"schema_version", 1}, {"files", files}}).dump().c_str());
+  if (!table) Print({{"schema_version", 1}, {"files", files}});
   return IOStatus::OK();
 }
 
@@ -234,7 +239,7 @@ IOStatus RunFsck(Arguments* arguments) {
     if (table) std::printf("%2d  %s\n", violation.invariant, violation.what.c_str());
     violations.push_back({{"invariant", violation.invariant}, {"what", violation.what}});
   }
-  if (!table) std::puts(Json({{"schema_version", 1}, {"violations", violations}}).dump().c_str());
+  if (!table) Print({{"schema_version", 1}, {"violations", violations}});
   if (table && found.empty()) std::puts("no violations");
   return IOStatus::OK();
 }
@@ -259,10 +264,7 @@ IOStatus RunSalvage(Arguments* arguments) {
   for (const std::string& loss : volume->losses()) {
     if (table) std::printf("%15s  %s\n", "lost", loss.c_str());
   }
-  if (!table) {
-    const Json all = {{"schema_version", 1}, {"losses", volume->losses()}, {"files", files}};
-    std::puts(all.dump().c_str());
-  }
+  if (!table) Print({{"schema_version", 1}, {"losses", volume->losses()}, {"files", files}});
   return IOStatus::OK();
 }
 
