@@ -1,5 +1,6 @@
 // Checks devices, parses policy options and formats volumes.
 
+#include <algorithm>
 #include <random>
 #include <string_view>
 
@@ -24,6 +25,16 @@ IOStatus Take(OptionMap* options, const PolicyField& field, Policy* policy) {
   }
   policy->*field.value = static_cast<std::uint8_t>(*value);
   return IOStatus::OK();
+}
+
+// Returns the generation of an earlier volume in a zone that cannot be reset; 0: there is none.
+std::uint64_t EarlierGeneration(ZonedDevice* device, std::uint32_t zone) {
+  const std::size_t size = device->geometry().block_size;
+  const AlignedBuffer block = AllocateAligned(size);
+  Superblock earlier;
+  const bool found = device->Read(zone, 0, size, block.get()).ok() &&
+                     DecodeSuperblock({block.get(), size}, &earlier).ok();
+  return found ? earlier.generation : 0;
 }
 
 std::uint8_t Complement(std::uint8_t pct) { return static_cast<std::uint8_t>(100 - pct); }
@@ -96,6 +107,10 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
                         .policy = policy};
   superblock.SetNames(geometry.identity, label);
   RETURN_IF_ERROR(ChangePolicy({}, &superblock.policy));  // makes both thresholds consistent
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    if (zones[zone].condition != ZoneCondition::kReadOnly) continue;
+    superblock.generation = std::max(superblock.generation, EarlierGeneration(device, zone));
+  }
   std::random_device random;
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
   ZoneIo io(device);

@@ -395,7 +395,7 @@ TEST_P(SavedTailTest, ALogDeletedWhileItsEndIsWrittenKeepsNoSpace) {
   mounted = volume.get();
   auto log = Create(volume.get(), "/3.log", FileKind::kLog, LogPlacement());
   ASSERT_OK(volume->writer().Append(log.get(), "x"));
-  armed = true;  // the next command writes the end of /1.log
+  armed = true;  // the next command belongs to the write of the end of /1.log
   ASSERT_OK(volume->writer().Sync(log.get()));
   EXPECT_FALSE(armed);
   log.reset();

@@ -632,6 +632,27 @@ TEST(Refusal, Mkfs) {
   EXPECT_EQ(InfoOf(*used, 17).write_pointer, 0U);
 }
 
+// A read-only metadata zone keeps the newest generation of the volume before.
+TEST(Volume, AFormattedDeviceDoesNotHoldTheVolumeBefore) {
+  Rig rig;
+  for (int mount = 0; mount < 4; ++mount) {
+    ASSERT_OK(Put(rig.Mount().get(), "/" + std::to_string(mount), Content(1, 0, 5000)));
+  }
+  Recovered recovered;
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
+  const std::uint32_t kept = recovered.metadata_zones.front();
+  EmulatedFaults::BreakZone(*rig.device, kept, ZoneCondition::kReadOnly);
+  ASSERT_OK(Mkfs(rig.device.get(), {}, rig.device->geometry().identity));
+  for (int mount = 0; mount < 3; ++mount) {
+    EXPECT_EQ(Violations(rig.device.get()),
+              "10: metadata zone " + std::to_string(kept) + " cannot be written\n");
+    const auto volume = rig.Mount();
+    ASSERT_NE(volume, nullptr);
+    EXPECT_FALSE(volume->files().Exists("/0"));
+    ASSERT_OK(Put(volume.get(), "/new" + std::to_string(mount), "new"));
+  }
+}
+
 TEST(Refusal, MountOfSomethingElse) {
   const auto blank = MakeDevice(kSmall);
   std::unique_ptr<Volume> volume;
