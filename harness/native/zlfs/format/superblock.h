@@ -19,7 +19,8 @@ inline constexpr std::uint32_t kFormatVersion = 4;
 inline constexpr std::uint32_t kOldestVersion = 2;
 // Copies of the metadata log use the first zones of the device in turn, except zones that fail.
 inline constexpr std::uint32_t kMetadataZones = 3;
-// Active zones of the log: its two copies, and during a roll-over one copy of each generation.
+// Active zones of the log: its two copies, and during a roll-over one copy of each generation. The
+// roll-over of a mount uses all metadata zones if the limit allows it.
 inline constexpr std::uint32_t kMetadataActive = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;
