@@ -387,7 +387,8 @@ TEST_P(SavedTailTest, ALogDeletedWhileItsEndIsWrittenKeepsNoSpace) {
   bool armed = false;
   Volume* mounted = nullptr;
   const auto hook = [&armed, &mounted] {
-    if (std::exchange(armed, false)) EXPECT_OK(mounted->files().Delete("/2.log"));
+    if (!std::exchange(armed, false)) return;
+    EXPECT_OK(mounted->files().Delete("/2.log"));
   };
   const auto volume =
       MountOk(std::make_unique<HookedDevice>(device_, identity_, hook), {.tails_path = folder_});
