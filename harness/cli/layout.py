@@ -25,6 +25,7 @@ from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import RUNTIME, Paths
+from harness.machine.signals import Stop
 from harness.quantities import format_size, parse_size
 from harness.store.files import dumps
 from harness.store.spec import Bytes, DeviceContents
@@ -140,6 +141,7 @@ def _apply(
             )
         if not any(step.begun for step in progress.steps):
             apply.require_unused(host, guard, drive, progress.layout)
+        stop = Stop()
         execution = Execution(
             host,
             guard,
@@ -147,8 +149,10 @@ def _apply(
             device=device,
             state=arguments.state_dir,
             say=say_on_stderr,
+            stop=stop,
         )
-        drive = execution.run(progress)
+        with stop.installed():
+            drive = execution.run(progress)
     done = Layout(drive.controller.serial, (), (), progress.layout.notes)
     _show(drive, done, (), arguments.format, unfinished=False)
     print("changed" if progress.steps else "unchanged", file=sys.stderr)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,7 @@ from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
+from harness.machine.signals import Stop
 from harness.store import checksums
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
@@ -160,13 +162,16 @@ class Execution:
     device: str  # node of the controller
     state: Path  # folder of the progress file
     say: Callable[[str], None]  # receives a line per step
+    stop: Stop  # installed by the caller
 
     def run(self, progress: LayoutProgress) -> Drive:
         """Carry out the remaining steps; return the new state of the drive.
 
         Raises:
-            GuardRefused: it is another drive, a namespace to be deleted is in use, or a later
-                namespace can have the number of the planned one.
+            GuardRefused: it is another drive, a namespace to be deleted is in use, a later
+                namespace can have the number of the planned one, or a namespace can be of an
+                interrupted creation.
+            Interrupted: a signal arrived; the drive and the progress agree.
             Refused: the firmware refuses a step; earlier steps stay done and recorded.
             ToolFailed: the drive did not create what was requested.
         """
@@ -227,16 +232,21 @@ class Execution:
         if step.act is Act.ATTACH:  # the step before it created the namespace
             step = replace(step, nsid=progress.steps[index - 1].nsid)
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
-        if step.act is Act.CREATE and step.begun:
-            step = self._find_created(step, drive, progress.layout)
+        creates = step.act is Act.CREATE
+        if creates and step.begun:
+            self._require_not_created(step, drive, progress.layout)
         elif not step.begun:
-            step = replace(step, begun=True, before=existing if step.act is Act.CREATE else ())
+            step = replace(step, begun=True, before=existing if creates else ())
             progress = self._store(progress, index, step)
-        if not step.done and not _is_done(step, drive):
-            step = self._command(step, drive, progress.layout)
-        else:
-            self.say(f"{step.act} {step.role or step.nsid}: already done")
-        return self._store(progress, index, replace(step, done=True))
+        # Nothing else than the record proves that a new namespace is this layout's.
+        with self.stop.deferred() if creates else nullcontext():
+            if _is_done(step, drive):
+                self.say(f"{step.act} {step.nsid}: already done")
+            else:
+                step = self._command(step, drive, progress.layout)
+            progress = self._store(progress, index, replace(step, done=True))
+        self.stop.check()
+        return progress
 
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         if step.act is Act.CREATE:
@@ -294,15 +304,21 @@ class Execution:
             consent=consent.digest,
         )
 
-    def _find_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
-        """Find the namespace that this step created just before a kill."""
+    def _require_not_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> None:
+        """Refuse if this step may have created a namespace just before a kill.
+
+        Another program may have created it as well, and nothing on the drive tells which did.
+        """
         planned = _planned(layout, step)
-        new = [space for space in drive.namespaces if space.nsid not in step.before]
-        match = [space for space in new if _can_be(space, planned)]
-        if len(match) != 1:
-            return step
-        (found,) = match
-        return replace(step, nsid=found.nsid, incarnation=found.incarnation, done=True)
+        for space in drive.namespaces:
+            if space.nsid not in step.before and _can_be(space, planned):
+                delete = f"nvme delete-ns {self.device} --namespace-id={space.nsid}"
+                raise GuardRefused(
+                    f"namespace {space.nsid} of {layout.serial} is of an interrupted creation, or"
+                    " of another program; it was left alone",
+                    hint=f"if no other program created it: {delete}; else attach it; then repeat",
+                    code="namespace-unproved",
+                )
 
     def _store(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])

@@ -46,7 +46,7 @@ class Stop:
     def check(self) -> None:
         """Raise Interrupted if a signal is remembered."""
         if self.requested:
-            raise Interrupted("interrupted; the host was restored", hint="run again to resume")
+            raise Interrupted("interrupted", hint="repeat the command to resume")
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         first = not self.requested

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,8 @@ class FakeDrive:
     """A drive; by default of the geometry of a ZN540 (904 zones of 2048 MiB that hold 1077 MiB).
 
     ``fail`` is (step, how): the step-th command that changes something, counted from 1, is refused
-    ("refuse"), or the caller killed before it took effect ("before") or behind it ("after").
+    ("refuse"), or the caller killed before it took effect ("before") or behind it ("after"), or it
+    gets ^C behind it ("interrupt").
     """
 
     root: Path
@@ -175,6 +177,8 @@ class FakeDrive:
         self.publish()
         if failing and how == "after":
             raise Killed
+        if failing and how == "interrupt":
+            signal.raise_signal(signal.SIGINT)
         done = {"create-ns": "created ", "delete-ns": "deleted "}.get(command, "")
         return f"{command}: Success, {done}nsid:{nsid}\n"
 

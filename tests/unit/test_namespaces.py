@@ -401,7 +401,10 @@ def test_the_role_reports_a_change_exactly_if_there_was_one(
         assert role_changed(*capsys.readouterr()) == (changes, changes)
 
 
-@pytest.mark.parametrize("how", ["refuse", "before", "after"])
+CREATIONS = (3, 5, 7)  # steps
+
+
+@pytest.mark.parametrize("how", ["refuse", "before", "after", "interrupt"])
 @pytest.mark.parametrize("step", range(1, 9))
 def test_layout_resumes_after_a_failure_of_any_step(
     make: Make, step: int, how: str, capsys: pytest.CaptureFixture[str]
@@ -411,19 +414,39 @@ def test_layout_resumes_after_a_failure_of_any_step(
     if how == "refuse":
         assert apply(host) == 4
         assert "Invalid Namespace or Format" in capsys.readouterr().err
+    elif how == "interrupt":
+        assert apply(host) == 130
     else:
         with pytest.raises(Killed):
             apply(host)
     host.drive.fail = None
     # Another layout is not begun on top of half of this one.
     assert zonelab(host, "--apply", arguments=["--experiment", "rest"]) == 2
+    unproved = how == "after" and step in CREATIONS
+    if unproved:
+        delete_created(host, capsys)
     assert apply(host) == 0
     assert described(host.drive) == AS_WANTED
-    assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
+    created = ["create-ns", "attach-ns"] * 3 + ["create-ns"] * unproved
+    assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + created)
+
+
+def delete_created(host: DriveHost, capsys: pytest.CaptureFixture[str]) -> None:
+    """Do as the refusal of a namespace suggests, which nothing proves to be the layout's."""
+    before = dict(host.drive.spaces)
+    capsys.readouterr()
+    assert apply(host) == 3
+    (nsid,) = (nsid for nsid, space in host.drive.spaces.items() if not space.attached)
+    err = capsys.readouterr().err
+    assert f"namespace {nsid} of SYNTHETIC is of an interrupted creation, or of another" in err
+    assert f"nvme delete-ns {host.drive.root}/dev/nvme0 --namespace-id={nsid}" in err
+    assert host.drive.spaces == before
+    del host.drive.spaces[nsid]
+    host.drive.publish()
 
 
 def test_layout_resumes_after_a_kill_at_any_write_of_its_progress(
-    make: Make, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = make()
     write, written = command.apply.write_atomic, [0]
@@ -441,9 +464,21 @@ def test_layout_resumes_after_a_kill_at_any_write_of_its_progress(
             assert apply(host) == 0
             break
         except Killed:
-            continue
+            created = host.drive.steps[-1:] == ["create-ns"]
+        if created and not recorded(host):
+            delete_created(host, capsys)
+            host.drive.steps.append("delete-ns")
     assert described(host.drive) == AS_WANTED
-    assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
+    assert sorted(host.drive.steps) == sorted(
+        ["delete-ns"] * 5 + ["create-ns"] * 6 + ["attach-ns"] * 3
+    )
+
+
+def recorded(host: DriveHost) -> bool:
+    """Whether the progress has the number of the namespace that is not attached yet."""
+    progress = json.loads((host.drive.root / "state/namespaces-SYNTHETIC.json").read_text())
+    numbers = {step["nsid"] for step in progress["steps"] if step["act"] == "create"}
+    return all(space.attached or nsid in numbers for nsid, space in host.drive.spaces.items())
 
 
 def killed(host: DriveHost, step: int, how: str = "before") -> None:
