@@ -21,8 +21,6 @@ from harness.tools import mkfs_btrfs, mount, proc, zone_reset
 _MIN_ZONE_SIZE = 4 * MIB
 _MAX_ZONE_SIZE = 8 << 30
 _MIN_ACTIVE_ZONES = 8
-# Two super block logs of two zones, system, metadata, data, tree log, relocation, and one spare.
-_MIN_ZONES = 10
 # From this version on, btrfs caps metadata reservations at half of what the open metadata zones can
 # still take. With small zones, fsync then fails with EAGAIN: measured in docs/levels.md, "btrfs".
 _CAPPED_SINCE = (7, 0)
@@ -76,12 +74,8 @@ class Btrfs(FileSystemLevel):
                 f"btrfs needs zones of 4 MiB to 8 GiB, {device.path} has {size} B",
                 "use a namespace with such zones",
             )
-        if (device.zones or 0) < _MIN_ZONES:
-            return Reason(
-                "zones-too-few",
-                f"btrfs needs {_MIN_ZONES} zones, {device.path} has {device.zones}",
-                "use a larger namespace",
-            )
+        if (reason := self.require_zones(device)) is not None:
+            return reason
         if device.max_active_zones and device.max_active_zones < _MIN_ACTIVE_ZONES:
             return Reason(
                 "zones-active-limit",

@@ -258,6 +258,19 @@ def test_btrfs_on_small_zones_depends_on_the_kernel(
     assert (reason.code if reason else None) == ("zones-too-small" if refused else None)
 
 
+def test_btrfs_needs_as_many_zones_in_an_inspection_as_in_a_plan(host: Host) -> None:
+    host.boot("6.12.0")
+    needed = Btrfs.needs.zones
+    few, enough = (replace(ZONED, zones=zones) for zones in (needed - 1, needed))
+    reason = Btrfs(Kernel(host.root)).probe(few, None)
+    assert reason is not None
+    assert (reason.code, reason.message) == (
+        "zones-too-few",
+        f"btrfs needs {needed} zones, {few.path} has {needed - 1}",
+    )
+    assert Btrfs(Kernel(host.root)).probe(enough, None) is None
+
+
 def captured(name: str, tmp_path: Path) -> Kernel:
     root = tmp_path / "captured"
     shutil.copytree(FIXTURES / name, root)
