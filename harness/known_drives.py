@@ -15,7 +15,7 @@ class BandwidthCap:
     read: float
 
 
-ZN540_CAP = BandwidthCap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
+_ZN540_CAP = BandwidthCap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)
 
 # Names as publications have them, and the model names that controllers report instead.
 _CONTROLLERS = {"ZN540": zn540.MODELS}
@@ -25,3 +25,8 @@ def is_drive(model: str, name: str) -> bool:
     """Return whether a model is of the drive ``name``, or of a model of it (``zn540-1tb``)."""
     names = (name, *_CONTROLLERS.get(name, ()))
     return any(one.lower() in model.lower() for one in names)
+
+
+def cap(model: str) -> BandwidthCap | None:
+    """Return the published bandwidth of a drive; null for unknown drives."""
+    return _ZN540_CAP if is_drive(model, "ZN540") else None

@@ -46,8 +46,8 @@ def check(work: Fio, device: Device) -> None:
 
 def cap_of(device: Device) -> BandwidthCap | None:
     """Return the cap of a ZN540, or of a modelled drive; null for other drives."""
-    if device.kind is DeviceKind.HARDWARE and known_drives.is_drive(device.model, "ZN540"):
-        return known_drives.ZN540_CAP
+    if device.kind is DeviceKind.HARDWARE:
+        return known_drives.cap(device.model)
     model = _model(device)
     return _cap(model) if model is not None else None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness import zn540
-from harness.known_drives import ZN540_CAP, BandwidthCap
+from harness import known_drives
+from harness.known_drives import BandwidthCap
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import info, issue, rule, warning
 from harness.store.result import Issue
@@ -13,10 +13,6 @@ from harness.store.spec import Device, DeviceKind, RunSpec
 
 # A study whose device was nearly idle found no difference between any two levels.
 _LEAST = 0.3
-
-
-# By the model name that the controller reports.
-CAPS = {zn540.MODEL: ZN540_CAP}
 
 
 @rule(
@@ -52,7 +48,7 @@ def used(run: RunFacts) -> Iterator[Issue]:
             reported = True
             yield issue(
                 "bandwidth-unknown",
-                f"the bandwidth of {device.model} is unknown (harness/rules/bandwidth.py)",
+                f"the bandwidth of {device.model} is unknown (harness/known_drives.py)",
             )
 
 
@@ -83,4 +79,4 @@ def _main(spec: RunSpec, phase: PhaseFacts) -> Device | None:
 
 
 def _cap(device: Device) -> BandwidthCap | None:
-    return None if device.kind is not DeviceKind.HARDWARE else CAPS.get(device.model.strip())
+    return None if device.kind is not DeviceKind.HARDWARE else known_drives.cap(device.model)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from harness import zn540
 from harness.cli.main import main
 from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
+from harness.plan import rate_caps
 from harness.rules import RULES, bandwidth, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
@@ -705,6 +707,13 @@ def test_bandwidth_is_that_of_the_conventional_device_if_no_zones_are_used(
     spec = replace(observed.spec, conventional=other)
     assert bandwidth.share(spec, phase_) == pytest.approx(1 / 1155 / 0.25)
     assert bandwidth.share(replace(spec, conventional=None), phase_) is None
+
+
+@pytest.mark.parametrize("model", [*zn540.MODELS, "WZS4C8T4TDSP303   ", "WUS5EA1A1ESP5E3 ZN540"])
+def test_each_model_of_a_known_drive_has_its_bandwidth(observed: RunFacts, model: str) -> None:
+    run = drive(observed, model)
+    assert bandwidth.share(run.spec, run.phases[0]) is not None
+    assert rate_caps.cap_of(run.spec.device) is not None
 
 
 def test_a_drive_that_only_has_the_name_of_a_known_one_has_no_bandwidth(
