@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from harness.errors import HostError
+
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A processor for a child process: start it as ``[*prefix, *argv]``, and pass ``files``."""
+    """A processor for a child process, which starts inside ``bound`` and inherits ``files``."""
 
-    prefix: tuple[str, ...] = ()
+    processor: int | None = None  # null: all are taken
     files: tuple[int, ...] = ()
 
 
@@ -35,7 +37,31 @@ def reserved() -> Iterator[Reserved]:
                 holder.bind(f"\0zonelab-processor-{processor}")
             except OSError:
                 continue
-            prefix = ("taskset", "--cpu-list", str(processor))
-            yield Reserved(prefix, (holder.fileno(),))
+            yield Reserved(processor, (holder.fileno(),))
             return
     yield Reserved()
+
+
+@contextmanager
+def bound(processor: int | None) -> Iterator[None]:
+    """Bind this thread inside the block; a child that starts there stays bound.
+
+    Raises:
+        HostError: this process may no longer use the processor.
+    """
+    if processor is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {processor})
+    except OSError as error:
+        raise HostError(
+            f"QEMU cannot be bound to processor {processor}: {error.strerror}",
+            hint="the processors that this process may use have changed: repeat the command",
+            code="processor",
+        ) from None
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

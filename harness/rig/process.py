@@ -76,9 +76,8 @@ def start(
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(log.open("wb"))
         on = stack.enter_context(pinning.reserved()) if one_processor else pinning.Reserved()
-        return proc.spawn(
-            [*on.prefix, *argv], stdout=file, stderr=subprocess.STDOUT, cwd=cwd, files=on.files
-        )
+        stack.enter_context(pinning.bound(on.processor))
+        return proc.spawn(argv, stdout=file, stderr=subprocess.STDOUT, cwd=cwd, files=on.files)
 
 
 def stream(

@@ -6,33 +6,37 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from harness.errors import HostError
 from harness.rig import pinning, process
 
 PRINT = "import os; print(sorted(os.sched_getaffinity(0)))"
 
 
 @pytest.fixture
-def one_free(monkeypatch: pytest.MonkeyPatch) -> int:
+def one_free(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Let this host have one processor, which no machine has."""
     with pinning.reserved() as mine:
-        if not mine.prefix:
-            pytest.skip("machines have all processors of this host")
-    number = int(mine.prefix[-1])
+        number = mine.processor
+    if number is None:
+        pytest.skip("machines have all processors of this host")
+    allowed = os.sched_getaffinity(0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {number})
-    return number
+    yield number
+    os.sched_setaffinity(0, allowed)
 
 
 def test_two_machines_do_not_share_a_processor(one_free: int) -> None:
     with pinning.reserved() as first, pinning.reserved() as second:
-        assert first.prefix == ("taskset", "--cpu-list", str(one_free))
+        assert first.processor == one_free
         assert second == pinning.Reserved()
     with pinning.reserved() as again:
-        assert again.prefix == first.prefix
+        assert again.processor == first.processor
 
 
 def test_a_program_keeps_its_processor_until_it_ends(one_free: int, tmp_path: Path) -> None:
@@ -51,7 +55,7 @@ def test_a_program_keeps_its_processor_until_it_ends(one_free: int, tmp_path: Pa
         child.kill()
         child.wait()
     with pinning.reserved() as other:
-        assert other.prefix
+        assert other.processor == one_free
 
 
 def test_other_programs_use_all_processors(tmp_path: Path) -> None:
@@ -69,3 +73,14 @@ def test_other_programs_use_all_processors(tmp_path: Path) -> None:
                 subprocess.run(argv, check=True, capture_output=True, text=True).stdout
                 == log.read_text()
             )
+
+
+def test_a_processor_that_was_taken_away_is_named() -> None:
+    before = os.sched_getaffinity(0)
+    message = "QEMU cannot be bound to processor 1000: Invalid argument"
+    with pytest.raises(HostError, match=message), pinning.bound(1000):
+        pass
+    assert os.sched_getaffinity(0) == before
+    with pinning.bound(min(before)):
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before
