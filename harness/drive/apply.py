@@ -307,7 +307,7 @@ class Execution:
     def _require_not_created(self, step: LayoutStep, drive: Drive, layout: Layout) -> None:
         """Refuse if this step may have created a namespace just before a kill.
 
-        Another program may have created it as well, and nothing on the drive tells which did.
+        Another program may have created it as well, and the drive does not show which one did.
         """
         planned = _planned(layout, step)
         for space in drive.namespaces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,11 +21,15 @@ from harness.store.rundir import remove_partials
 from harness.store.spec import Device
 from harness.tools import dmsetup, kernel, mount
 
+# Files and folders of runs begin with a run's name. The user can name a runtime folder that others
+# use too.
+_RUN = re.compile(r".--r\d+(?:\.|$)")
+
 
 def recover(host: Host, paths: Paths) -> list[str]:
     """Unmount, unmap, restore schedulers, remove half-written runs; return a line for each.
 
-    Only mounts below the runtime folder and devices mapped by zonelab are touched.
+    Only mounts and files of runs in the runtime folder, and devices mapped by zonelab are touched.
     :func:`release` deals with the contents of devices.
     """
     done = []
@@ -40,9 +45,11 @@ def recover(host: Host, paths: Paths) -> list[str]:
     for runs in sorted((paths.state / "campaigns").glob("*/runs")):
         done += [f"removed half-written {name}" for name in remove_partials(runs)]
     if paths.runtime.is_dir():
-        for gate in paths.runtime.glob("*.go"):
-            gate.unlink()  # files that release the tenants' programs
-        for folder in sorted(paths.runtime.iterdir()):
+        mine = [path for path in sorted(paths.runtime.iterdir()) if _RUN.search(path.name)]
+        for path in mine:
+            if path.suffix == ".go" and path.is_file():
+                path.unlink()  # it releases a tenant's program
+        for folder in filter(Path.is_dir, mine):
             shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, not a mount
             _remove_empty(folder)
     return done
@@ -89,9 +96,10 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
 
 
 def mounts_below(host: Host, folder: Path) -> list[Path]:
-    """Return mount points below ``folder``, in order of mounting."""
+    """Return mount points in folders of runs below ``folder``, in order of mounting."""
     mounts = kernel.parse_mounts(host.proc_text("self/mountinfo"))
-    return [mount.target for mount in mounts if folder in mount.target.parents]
+    targets = [mount.target for mount in mounts if folder in mount.target.parents]
+    return [one for one in targets if _RUN.search(one.relative_to(folder).parts[0])]
 
 
 def mapped(host: Host, journal: Journal) -> list[str]:

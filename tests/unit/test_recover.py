@@ -41,13 +41,13 @@ def test_nothing_is_left_to_do_on_a_machine_without_traces(killed: Killed) -> No
     assert recover(killed.host, killed.paths) == []
 
 
-def test_only_mounts_below_the_runtime_folder_are_unmounted(killed: Killed) -> None:
+def test_only_mounts_of_runs_in_the_runtime_folder_are_unmounted(killed: Killed) -> None:
     run = killed.paths.runtime
-    inner = [f"{run}/x--r01/mnt", f"{run}/x--r01/mnt/deep", rf"{run}/a\040b"]
-    killed.mounted("/", f"{run}", f"{run}-other/mnt", *inner, "/srv")
+    inner = [f"{run}/x--r01/mnt", f"{run}/x--r01/mnt/deep", rf"{run}/a\040b--r01.a2.one/mnt"]
+    killed.mounted("/", f"{run}", f"{run}-other/mnt", *inner, f"{run}/theirs", "/srv")
     with (killed.host.proc / "self/mountinfo").open("a") as file:
-        file.write(f"\n7 1 259:1 /\n8 1 259:1 / {run}/short")  # cut off
-    expected = [Path(one.replace(r"\040", " ")) for one in [*inner, f"{run}/short"]]
+        file.write(f"\n7 1 259:1 /\n8 1 259:1 / {run}/x--r02/short")  # cut off
+    expected = [Path(one.replace(r"\040", " ")) for one in [*inner, f"{run}/x--r02/short"]]
     assert mounts_below(killed.host, run) == expected
     done = recover(killed.host, killed.paths)
     assert killed.steps == [f"umount {target}" for target in reversed(expected)]
@@ -94,10 +94,13 @@ def test_files_of_a_killed_runner_are_removed_and_no_others(killed: Killed) -> N
     files = {
         "x--r01/aux/zenfs.lock": "",
         "y--r01/mnt/results": "of the user",
-        "tenant.go": "",
+        "x--r01.tenant.go": "",
+        "main.go": "of the user",
+        "theirs/aux/notes": "of the user",
         "hung.json": "{}",
     }
-    for name in ("x--r01/aux", "x--r01/mnt/deep/empty", "y--r01/mnt", "z--r01"):
+    folders = ("x--r01/aux", "x--r01/mnt/deep/empty", "y--r01/mnt", "z--r01", "empty", "theirs/aux")
+    for name in folders:
         (run / name).mkdir(parents=True)
     write_tree(run, files)
     outside = killed.host.root / "outside"
@@ -112,7 +115,8 @@ def test_files_of_a_killed_runner_are_removed_and_no_others(killed: Killed) -> N
         "removed half-written x--r02",
     ]
     left = sorted(str(path.relative_to(run)) for path in run.rglob("*"))
-    kept = ["hung.json", "y--r01", "y--r01/mnt", "y--r01/mnt/results", "z--r01", "z--r01/link"]
+    kept = ["empty", "hung.json", "main.go", "theirs", "theirs/aux", "theirs/aux/notes", "y--r01"]
+    kept += ["y--r01/mnt", "y--r01/mnt/results", "z--r01", "z--r01/link"]
     assert left == kept
     assert outside.is_dir()
     assert [path.name for path in runs.iterdir()] == ["x--r01"]
