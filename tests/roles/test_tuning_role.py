@@ -23,7 +23,7 @@ FAKES = {
     "systemctl": 'case "$1" in list-units) shift 4; for t in "$@"; do '
     'grep -x "$t" {0}/timers; done | sed "s/$/ loaded active waiting/";; '
     'stop) grep -vx "$2" {0}/timers >{0}/new; mv {0}/new {0}/timers;; '
-    'start) grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
+    'start) [ -e {0}/"$2".removed ] && exit 5; grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
 }
 
 
@@ -132,3 +132,16 @@ def test_areas_that_an_earlier_release_saved_are_enabled(machine: Machine) -> No
     (machine.saved / "stopped.json").write_text('{"swaps": ["/dev/sda2"], "timers": []}')
     machine.play(restore=True)
     assert machine.swaps.read_text() == "/dev/sda2 -2\n"
+
+
+def test_a_setting_or_timer_that_is_gone_does_not_keep_the_others_from_being_put_back(
+    machine: Machine,
+) -> None:
+    machine.play()
+    machine.value.unlink()
+    (machine.folder / "man-db.timer.removed").touch()
+    machine.play(restore=True)
+    assert not machine.value.exists()
+    assert machine.words.read_text().strip() == "madvise"
+    assert sorted(machine.swaps.read_text().splitlines()) == AREAS
+    assert list(machine.saved.iterdir()) == []
