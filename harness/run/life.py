@@ -124,7 +124,8 @@ class Life:
         devices, c = self._claim.devices, self._context
         try:
             campaign = c.paths.campaign(self._spec.campaign)
-            self._record.recording = recording(c.host, campaign, self._spec)
+            with full_disk_is_clear(self._writer.path):
+                self._record.recording = recording(c.host, campaign, self._spec)
             with (
                 full_disk_is_clear(self._writer.path),
                 stopped(self._record.recording),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.errors import HostError
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
+from harness.run import life
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter
 
@@ -126,3 +130,19 @@ def test_every_file_of_a_run_is_synced_before_the_run_gets_its_name(
         assert writer.path / file.relative_to(final) in before, file
     assert writer.path in before
     assert ("sync", tmp_path) in disk.steps[renamed:]
+
+
+def test_a_disk_that_is_full_before_a_level_comes_up_ends_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(life, "recording", full)
+    run: Any = object.__new__(life.Life)
+    run._spec = SimpleNamespace(campaign="c")
+    run._claim, run._writer = SimpleNamespace(devices=()), SimpleNamespace(path=tmp_path)
+    run._context = SimpleNamespace(host=None, paths=SimpleNamespace(campaign=tmp_path.joinpath))
+    with pytest.raises(HostError) as caught:
+        run._claimed()
+    assert caught.value.code == "disk-full"
