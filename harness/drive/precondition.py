@@ -68,7 +68,9 @@ def record_file(state: Path, device: Device) -> Path:
 def last(state: Path, device: Device) -> Condition | None:
     """Return the last preconditioning of a device, or None."""
     path = record_file(state, device)
-    return load_record(Condition, path) if path.exists() else None
+    done = load_record(Condition, path) if path.exists() else None
+    # Two identities can have one file name.
+    return done if done is not None and done.identity == device.identity.key else None
 
 
 def forget(state: Path, device: Device) -> None:

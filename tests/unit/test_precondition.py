@@ -341,6 +341,17 @@ def test_several_devices_are_preconditioned_one_after_the_other(
     assert zonelab(host, "nvme0n1", "/dev/nvme0n1", "--passes", "1") == 2
 
 
+def test_the_record_of_another_drive_with_an_equal_file_name_does_not_count(host: Host) -> None:
+    assert zonelab(host, "nvme0n1", "--passes", "1") == 0
+    device, state = host.device("nvme0n1"), host.root / "state"
+    assert precondition.last(state, device) is not None
+    file = precondition.record_file(state, device)
+    file.write_text(file.read_text().replace(device.identity.key, "SERIAL/1"))
+    other = replace(device, identity=replace(device.identity, eui64="", serial="SERIAL_1"))
+    file.rename(precondition.record_file(state, other))
+    assert precondition.last(state, other) is None
+
+
 def test_a_refused_device_stops_the_others_before_the_first_write(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
