@@ -121,7 +121,12 @@ def wait(name: str, talk: Talk, timeout: float) -> None:
 
 
 def end_on_hangup() -> None:
-    """Handle a closed terminal (SIGHUP) like ^C, so that no rig stays behind."""
+    """Handle a closed terminal (SIGHUP) like ^C, so that no rig stays behind.
+
+    nohup(1) ignores SIGHUP, so that a study survives the terminal.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise KeyboardInterrupt
