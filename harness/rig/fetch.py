@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from harness.errors import ZonelabError
+from harness.errors import ToolFailed, ZonelabError
 from harness.machine.paths import RUNTIME, STATE, Paths
 from harness.rig import guest, state
 from harness.rig.model import Rig, hosts_of
@@ -62,7 +62,11 @@ def fetch(name: str, campaign: CampaignPaths) -> list[str]:
     # base64, because the output of ssh is decoded as text.
     pack = f"tar -C {shlex.quote(str(there))} -c {shlex.join(missing)} | base64 -w0"
     packed = guest.run(name, pack, timeout=_LONGEST).stdout
+    try:
+        content = base64.b64decode(packed)
+    except ValueError:
+        raise ToolFailed(f"the output of {there} was cut off", hint="collect again") from None
     with tempfile.NamedTemporaryFile(prefix="zonelab-runs-", suffix=".tar") as archive:
-        archive.write(base64.b64decode(packed))
+        archive.write(content)
         archive.flush()
         return collected.collect(Path(archive.name), into).new

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,23 @@ def test_a_damaged_run_is_not_stored(machine: Machine, campaign: CampaignPaths) 
         file.write(" ")
     assert fetch.fetch(RIG, campaign) == []
     assert stored(campaign) == []
+
+
+def test_output_that_was_cut_off_is_an_error_after_which_runs_are_copied(
+    machine: Machine, campaign: CampaignPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.up = True
+    name = finish(machine, campaign, 0)
+
+    def cut(host: str, command: str, **_: Any) -> Completed:
+        done = machine.run(host, command)
+        return done if command.startswith("ls") else replace(done, stdout=done.stdout[:4001])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(guest, "run", cut)
+        with pytest.raises(ToolFailed, match="was cut off"):
+            fetch.fetch(RIG, campaign)
+    assert fetch.fetch(RIG, campaign) == [name]
 
 
 def test_runs_are_copied_while_the_machine_is_up(
