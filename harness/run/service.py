@@ -42,6 +42,7 @@ def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
 
     def announce(state: str, message: str) -> None:
         pulse.publish(progress.announcement(pulse.path, campaign, state, message))
+        pulse.path.chmod(0o644)  # roles/run reads it without root, and the umask can forbid that
 
     proc.run(["systemctl", "reset-failed", UNIT], timeout=60, check=False)
     settle = [*self_command(), "status", "--settle", str(folder)]

@@ -46,6 +46,19 @@ def test_detach_restarts_the_command_without_the_flag(
     assert load(paths.progress("c")).state == "running"  # a poller never sees an older end
 
 
+def test_every_user_can_read_the_progress_of_a_start(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    before = os.umask(0o077)
+    try:
+        service.detach(["run"], paths, "c")
+    finally:
+        os.umask(before)
+    assert started
+    assert paths.progress("c").stat().st_mode & 0o777 == 0o644
+
+
 def test_detach_while_one_is_running(tmp_path: Path, started: list[list[str]]) -> None:
     paths = Paths(tmp_path / "state", tmp_path / "run")
     with exclusive(paths.lock, "campaign c"):
