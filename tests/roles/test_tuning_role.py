@@ -23,7 +23,8 @@ FAKES = {
     "systemctl": 'case "$1" in list-units) shift 4; for t in "$@"; do '
     'grep -x "$t" {0}/timers; done | sed "s/$/ loaded active waiting/";; '
     'stop) grep -vx "$2" {0}/timers >{0}/new; mv {0}/new {0}/timers;; '
-    'start) [ -e {0}/"$2".removed ] && exit 5; grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
+    'start) [ -e {0}/"$2".removed ] && exit 5; '
+    'grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
 }
 
 
