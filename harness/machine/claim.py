@@ -89,18 +89,24 @@ class DeviceClaim:
     def clear(self) -> None:
         """Empty the devices, so that every run starts alike: zones reset, signatures wiped.
 
-        A consent is recorded as used before the wipe that it permits.
+        A consent is recorded as used before the wipe that it permits. Signals wait meanwhile: no
+        entry would prove ownership of a device that is only half empty.
+
+        Raises:
+            Interrupted: a signal arrived; the devices are empty and claimed.
         """
         for device in self.devices:
             self._looks.require_as_seen(device)
-        for device in self.devices:
-            consent = self._consents.get(device.identity.key)
-            if consent is not None:
-                self._write(JournalEvent.ERASE, device, consent=consent.digest)
-            _empty(self._host, self._guard, device, self._looks.hold.node(device))
-        self._cleared = True
-        self._looks.note()
-        self._claim()
+        with self._stop.deferred():
+            for device in self.devices:
+                consent = self._consents.get(device.identity.key)
+                if consent is not None:
+                    self._write(JournalEvent.ERASE, device, consent=consent.digest)
+                _empty(self._host, self._guard, device, self._looks.hold.node(device))
+            self._cleared = True
+            self._looks.note()
+            self._claim()
+        self._stop.check()
 
     def check(self, devices: Sequence[Device] | None = None) -> None:
         """Check ``devices`` (null: all) right before they are formatted; then release them.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.errors import GuardRefused
+from harness.errors import GuardRefused, Interrupted
 from harness.machine.claim import DeviceClaim, clear
 from harness.machine.hold import Hold
 from harness.machine.journal import JournalEntry, JournalEvent
@@ -95,6 +96,17 @@ def test_the_claim_is_released_after_an_error_too(lab: Lab) -> None:
     events = [entry.event for entry in lab.journal.entries()]
     assert events[-2:] == [JournalEvent.RELEASE] * 2
     assert lab.contents()[0] == "{}"
+
+
+def test_an_interrupt_during_the_clearing_leaves_no_device_without_an_owner(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy(monkeypatch, lab.host, "wipe", lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted), lab.stop.installed(), lab.taken() as claim:
+        claim.clear()
+    events = [entry.event for entry in lab.journal.entries()]
+    assert events == [JournalEvent.CLAIM] * 4 + [JournalEvent.RELEASE] * 2
+    assert lab.guard.examine(lab.conventional, lab.zoned) == []
 
 
 def test_recovery_clears_through_the_descriptors_that_it_holds(
