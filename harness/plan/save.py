@@ -116,12 +116,15 @@ def write_records(
 
 @contextmanager
 def _all_or_nothing(folder: Path) -> Iterator[None]:
-    """Remove the folder if it is new and could not be written completely."""
+    """Remove the folder if it is new and could not be written completely.
+
+    With a plan it is complete: another process has written it at the same time.
+    """
     was_there = folder.exists()
     try:
         yield
     except (ZonelabError, OSError):
-        if not was_there:
+        if not was_there and not CampaignPaths(folder).plan.exists():
             shutil.rmtree(folder, ignore_errors=True)
         raise
 

@@ -12,7 +12,7 @@ from harness.cli.output import portable
 from harness.plan import load
 from harness.store.campaign import Campaign
 from harness.store.codec import decode
-from harness.store.files import dumps
+from harness.store.files import dumps, write_atomic
 from harness.store.spec import Bytes, LevelProbe, Plan, Reason, TracingMode
 from tests.fixtures.planner import Planner, rig
 
@@ -408,6 +408,20 @@ def test_a_full_disk_is_one_line(planner: Planner, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("harness.plan.save.write_atomic", full)
     assert planner("smoke") == 2
     assert "no space left" in planner.err
+
+
+def test_a_plan_of_the_same_name_that_another_process_wrote_meanwhile_stays(
+    planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outrun(path: Path, text: str) -> None:
+        write_atomic(path, text)
+        if path.name == "plan.json":
+            raise FileNotFoundError(2, "No such file or directory")  # the other one renamed it
+
+    monkeypatch.setattr("harness.plan.save.write_atomic", outrun)
+    assert planner("smoke") == 2
+    assert planner.plan().campaign == "c"
+    assert planner("smoke") == 0
 
 
 def test_list_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
