@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 
@@ -37,6 +38,15 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     outer = (ROOT / "ansible.cfg").read_text()
     moved = inner.replace("= inventory/", "= ansible/inventory/").replace("= ../roles", "= roles")
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
+
+
+def test_a_time_limit_and_a_switch_from_the_command_line_are_text() -> None:
+    file = ROOT / "roles/precondition/tasks/main.yml"
+    limit = yaml.safe_load(file.read_text())[0]["block"][-1]["async"]
+    for hours in (48, "48"):
+        rendered = jinja2.Template(limit).render(precondition_timeout_hours=hours)
+        assert rendered == "172800"
+    assert "precondition_keep | bool" in file.read_text()
 
 
 def played(folder: Path, tasks: list[dict[str, object]]) -> str:
