@@ -40,13 +40,12 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
 
 
-def test_a_time_limit_and_a_switch_from_the_command_line_are_text() -> None:
+def test_a_time_limit_from_the_command_line_is_text() -> None:
     file = ROOT / "roles/precondition/tasks/main.yml"
     limit = yaml.safe_load(file.read_text())[0]["block"][-1]["async"]
     for hours in (48, "48"):
         rendered = jinja2.Template(limit).render(precondition_timeout_hours=hours)
         assert rendered == "172800"
-    assert "precondition_keep | bool" in file.read_text()
 
 
 def played(folder: Path, tasks: list[dict[str, object]]) -> str:
@@ -121,3 +120,39 @@ def test_several_consents_come_as_text_or_as_a_list(tmp_path: Path) -> None:
     for role in ("preflight", "namespaces", "precondition", "run"):
         defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
         assert defaults[f"{role}_erase"] == "{{ zonelab_erase }}"
+
+
+@pytest.mark.parametrize(
+    ("remainder", "expected"),
+    [
+        ("", [("2", "['nvme2n2']")]),
+        ("full", [("2", "['nvme2n2']"), ("1", "['nvme2n3']")]),
+        ("empty", [("2", "['nvme2n2']"), ("0", "['nvme2n3']")]),
+    ],
+)
+def test_passes_of_the_command_line_are_those_of_the_device_alone(
+    remainder: str, expected: list[tuple[str, str]]
+) -> None:
+    """A variable of the command line wins over one that a task gives to a role."""
+    role = ROOT / "roles/precondition"
+    site = yaml.safe_load((ROOT / "ansible/site.yml").read_text())
+    defaults = yaml.safe_load((role / "defaults/main.yml").read_text())
+    internal = yaml.safe_load((role / "vars/main.yml").read_text())
+    given = {
+        "device": "nvme2n2",
+        "precondition_passes": "2",
+        "remainder": remainder,
+        "remainder_device": "nvme2n3" if remainder else "",
+        "zonelab_attached": False,
+    }
+    (play,) = (one for one in site if one["name"].startswith("Tune"))
+    found = []
+    for task in play["tasks"][0]["block"]:
+        when = jinja2.Environment(autoescape=True).compile_expression(task.get("when", "true"))
+        if task["name"].startswith("Precondition") and when(**given):
+            values = defaults | task.get("vars", {}) | given
+            for name in ("precondition_device", "precondition_rest", "precondition_rest_device"):
+                values[name] = jinja2.Template(values[name]).render(values)
+            texts = [internal[f"__precondition_{name}"] for name in ("passes", "devices")]
+            found.append(tuple(jinja2.Template(text).render(values) for text in texts))
+    assert found == expected
