@@ -48,6 +48,19 @@ def test_a_time_limit_from_the_command_line_is_text() -> None:
         assert rendered == "172800"
 
 
+def test_a_build_that_was_ended_leaves_no_hash_of_its_source() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/native/tasks/build.yml").read_text())
+    hashes = [
+        (number, options.get("state", "written"))
+        for number, task in enumerate(tasks)
+        for options in task.values()
+        if isinstance(options, dict)
+        and "SOURCE_HASH" in str(options.get("path", "")) + str(options.get("dest", ""))
+    ]
+    (install,) = (n for n, task in enumerate(tasks) if "install" in str(task.get("name")).split())
+    assert hashes == [(install - 1, "absent"), (install + 1, "written")]
+
+
 def played(folder: Path, tasks: list[dict[str, object]]) -> str:
     """Play tasks against this machine with the settings of ansible/; return what is printed."""
     (folder / "play.yml").write_text(
