@@ -168,8 +168,8 @@ class Execution:
         """Carry out the remaining steps; return the new state of the drive.
 
         Raises:
-            GuardRefused: it is another drive, a namespace to be deleted is in use, a later
-                namespace can have the number of the planned one, or a namespace can be of an
+            GuardRefused: it is another drive, or a namespace to be deleted is in use. Or a
+                namespace can be a later one with the number of the planned one, or of an
                 interrupted creation.
             Interrupted: a signal arrived; the drive and the progress agree.
             Refused: the firmware refuses a step; earlier steps stay done and recorded.
