@@ -58,7 +58,7 @@ class FakeDrive:
     """A drive; by default of the geometry of a ZN540 (904 zones of 2048 MiB that hold 1077 MiB).
 
     ``fail`` is (step, how): the step-th command that changes something, counted from 1, is refused
-    ("refuse"), or the caller killed before it took effect ("before") or behind it ("after"), or it
+    ("refuse"). Or the caller is killed before it took effect ("before") or behind it ("after"), or
     gets ^C behind it ("interrupt").
     """
 
