@@ -42,6 +42,7 @@ from analysis.judge.select import (
 )
 from analysis.judge.verdicts import Verdict
 from analysis.read import steady
+from analysis.read.grouping import grouped
 from analysis.read.load import CampaignData, Pool, RunRecord
 from analysis.read.steady import PhaseSteady
 from harness.metrics.catalogue import MetricKind
@@ -313,6 +314,15 @@ def _with_same_numbers(row: Row, others: Sequence[str]) -> Row:
     """Return the row with a note that names the metrics with the same number."""
     note = f"the same number: {', '.join(others)}"
     return dataclasses.replace(row, notes=(*row.notes, note)) if others else row
+
+
+def repeated_groups(comparison: Comparison) -> frozenset[tuple[str, str]]:
+    """Return each (value, stratum) of which every cell repeats another one."""
+    repeated = noise.repeated_cells(comparison.runs, comparison.contrast, comparison.baseline)
+    groups = grouped(comparison.runs, lambda run: group_label(run, comparison))
+    return frozenset(
+        group for group, runs in groups.items() if all(run.cell in repeated for run in runs)
+    )
 
 
 def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:

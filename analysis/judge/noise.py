@@ -93,11 +93,16 @@ def _device_alone(run: RunRecord) -> str:
     return level.main_device(run.spec.device, run.spec.conventional).identity.key
 
 
-def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:
-    """Return the cells that repeat another one: all but the baseline, or the first, of a group."""
+def repeated_cells(runs: Sequence[RunRecord], contrast: str, baseline: str) -> frozenset[str]:
+    """Return the cells that repeat another one: all of a group but one.
+
+    That one is the baseline's, else the one with the shortest name: a variant has a longer name.
+    """
     repeated: set[str] = set()
     for group in identical_cells(runs):
-        repeated |= group.keys() - {baseline if baseline in group else min(group)}
+        others = {cell for cell, own in group.items() if label(own[0], contrast) != baseline}
+        stays = min(group, key=lambda cell: (cell in others, len(cell), cell))
+        repeated |= group.keys() - {stays}
     return frozenset(repeated)
 
 

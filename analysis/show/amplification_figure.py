@@ -9,8 +9,7 @@ from operator import itemgetter
 
 from matplotlib.axes import Axes
 
-from analysis.judge import noise
-from analysis.judge.compare import Comparison
+from analysis.judge.compare import Comparison, repeated_groups
 from analysis.read import amplification
 from analysis.read.amplification import Amplification
 from analysis.read.flow import read_wholes
@@ -57,8 +56,8 @@ _PARTS: dict[str, Look] = {
 
 def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     """Draw one line per run: since the first fill above, over half of the capacity below."""
-    repeated = noise.repeated_cells(comparison.runs, comparison.baseline)
-    groups = [group for group in groups if group.value not in repeated]
+    repeated = repeated_groups(comparison)
+    groups = [group for group in groups if group.place not in repeated]
     lines = {
         group.label: [
             line
@@ -75,9 +74,9 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     if not every:
         return Plot(OVER_WRITES, title, "No ok run has a ledger and series of device writes.")
     figure, (upper, lower) = panels(4.2, 2)
-    strata = list(dict.fromkeys(group.label.removeprefix(group.value) for group in groups))
+    strata = list(dict.fromkeys(group.stratum for group in groups))
     for group in groups:
-        style = _STYLES[strata.index(group.label.removeprefix(group.value)) % len(_STYLES)]
+        style = _STYLES[strata.index(group.stratum) % len(_STYLES)]
         _draw((upper, lower), lines[group.label], group, style)
     _scale(upper, "since the first fill", every, windows=False)
     _scale(lower, "last half of capacity", every, windows=True)

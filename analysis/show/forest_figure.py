@@ -13,7 +13,7 @@ from analysis.judge import wording
 from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
 from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
-from analysis.show.groups import MARKERS, PALETTE
+from analysis.show.groups import looks_of
 from harness.metrics.catalogue import MetricKind
 
 MOST_ROWS = 30  # more rows are not readable at the width of a page
@@ -35,13 +35,11 @@ def forest(comparison: Comparison) -> Plot:
     chosen = [row for row in rows if row in claims_first]
     figure, axes = canvas(0.9 + 0.24 * len(chosen))
     _band(axes, chosen)
-    levels = list(dict.fromkeys(row.level for row in comparison.rows))
+    looks = looks_of(comparison)
     for y, row in enumerate(chosen):
-        index = levels.index(row.level)
         low, high = _ends(row) or (0.0, 0.0)
-        color = PALETTE[(index + 1) % len(PALETTE)]  # the first colour is the baseline's
+        color, marker = looks[row.level]
         axes.plot([low, high], [y, y], "-", color=color, linewidth=2, solid_capstyle="butt")
-        marker = MARKERS[(index + 1) % len(MARKERS)]
         axes.plot([math.log(row.estimate.center or 1.0)], [y], marker, color=color, markersize=5)
     axes.axvline(0, color=INK, linewidth=1)
     name_rows(axes, _names(chosen), fontsize=7.5)

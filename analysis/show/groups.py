@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from analysis.judge import wording
 from analysis.judge.compare import Comparison, group_label
+from analysis.judge.select import label
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 
@@ -20,17 +21,30 @@ class Group:
     """The ok runs of one level (or other contrasted value) within one stratum.
 
     Attributes:
-        label: value and stratum.
-        short: the same for an axis or a legend.
         value: the level, or other contrasted value.
+        stratum: values of the other factors that vary; '' if none varies.
     """
 
-    label: str
-    short: str
     value: str
+    stratum: str
     color: str
     marker: str
     runs: tuple[RunRecord, ...]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Value and stratum, as rows have them."""
+        return self.value, self.stratum
+
+    @property
+    def label(self) -> str:
+        """Value and stratum as text."""
+        return wording.level_in(self.value, self.stratum)
+
+    @property
+    def short(self) -> str:
+        """The same for an axis or a legend."""
+        return wording.short(self.value, self.stratum)
 
     def values(self, key: str) -> list[float]:
         """Return the measured values of a metric."""
@@ -38,27 +52,23 @@ class Group:
 
 
 def groups_of(comparison: Comparison) -> list[Group]:
-    """Group the latest ok runs; colours follow the order of the plan.
+    """Group the latest ok runs, sorted by stratum and in the order of the plan."""
+    ok = (run for run in comparison.runs if run.ok)
+    by_label = grouped(ok, lambda run: group_label(run, comparison))
+    looks = looks_of(comparison)
+    places = list(looks)
+    ordered = sorted(by_label.items(), key=lambda item: (item[0][1], places.index(item[0][0])))
+    return [Group(*place, *looks[place[0]], tuple(runs)) for place, runs in ordered]
+
+
+def looks_of(comparison: Comparison) -> dict[str, tuple[str, str]]:
+    """Return value → its colour and marker in every figure, in the order of the plan.
 
     Values without an ok run take no colour, because the default study has more levels than colours.
     """
-    ok = (run for run in comparison.runs if run.ok)
-    by_label = grouped(ok, lambda run: group_label(run, comparison))
-    drawn = {value for value, _ in by_label}
-    values = (value for value in comparison.values if value in drawn)
-    indexes = {value: index for index, value in enumerate(values)}
-    ordered = sorted(by_label.items(), key=lambda item: (item[0][1], indexes[item[0][0]]))
-    return [
-        Group(
-            label=wording.level_in(value, stratum),
-            short=wording.short(value, stratum),
-            value=value,
-            color=PALETTE[indexes[value] % len(PALETTE)],
-            marker=_marker(indexes[value]),
-            runs=tuple(runs),
-        )
-        for (value, stratum), runs in ordered
-    ]
+    drawn = {label(run, comparison.contrast) for run in comparison.runs if run.ok}
+    values = [value for value in comparison.values if value in drawn]
+    return {value: (PALETTE[i % len(PALETTE)], _marker(i)) for i, value in enumerate(values)}
 
 
 def _marker(index: int) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import family, noise, order, wording
-from analysis.judge.compare import Comparison, watermark
+from analysis.judge import family, order, stats, wording
+from analysis.judge.compare import Comparison, repeated_groups, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
@@ -39,14 +39,19 @@ def answers(comparison: Comparison) -> list[Answer]:
     The metric comes from the first claim with a verdict, else from the first row with a verdict.
     """
     # Cells that repeat another one are not named in sentences about levels.
-    twins = noise.repeated_cells(comparison.runs, comparison.baseline)
-    judged = [row for row in comparison.rows if row.verdict.is_judged and row.level not in twins]
-    gaps = Answer("What it does not show", _gaps(comparison, judged))
+    twins = repeated_groups(comparison)
+    judged = [
+        row
+        for row in comparison.rows
+        if row.verdict.is_judged and (row.level, row.stratum) not in twins
+    ]
+    gaps = Answer("What it does not show", _gaps(comparison))
     if not judged:
         return [Answer("Which", f"No {comparison.contrast} has a verdict."), gaps]
     metric = next((row for row in judged if row.claim is not None), judged[0]).metric
     rows = [row for row in judged if row.metric == metric]
-    best = max(rows, key=_gain)
+    # A larger difference that is not shown does not hide one that is.
+    best = max([row for row in rows if _is_better(row)] or rows, key=_gain)
     return [
         Answer("Which", _which(comparison, rows, best), metric),
         Answer("How much", _how_much(rows), metric),
@@ -62,9 +67,8 @@ def _is_better(row: Row) -> bool:
 
 
 def _gain(row: Row) -> float:
-    """Return the difference, positive where it favours the level."""
-    estimate = row.estimate
-    change = (estimate.center or 0.0) - (1.0 if estimate.is_ratio else 0.0)
+    """Return the relative difference, positive where it favours the level."""
+    change = stats.relative_change(row.estimate)
     return change if row.info.better is Better.HIGHER else -change
 
 
@@ -72,14 +76,13 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     name = in_words(best.metric)
     if _is_better(best):
         base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
-        extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
         direct = order.against_others(comparison, rows, best)
         shown = {row.baseline for row in direct if _is_better(row)}
         open_order = [name for name in order.others(rows, best) if name not in shown]
-        mean = "mean of " if open_order else ""
+        where = f"With {best.stratum}, " if best.stratum else ""
         text = (
-            f"{wording.level(best)} has the {extreme} {mean}{name}: {value}, against {base} "
-            f"of {best.baseline}."
+            f"{where}{best.level} has {_rank(rows, best, shown=not open_order)} {name}: {value}, "
+            f"against {base} of {best.baseline}."
         )
         if open_order:
             return f"{text} Its order with {_listed(open_order)} is not shown."
@@ -87,6 +90,15 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is shown to be better than {best.baseline} in {name}."
     return f"No {comparison.contrast} is shown to differ from {best.baseline} in {name}."
+
+
+def _rank(rows: Sequence[Row], best: Row, *, shown: bool) -> str:
+    """Return the place of the best row in its stratum; ``shown``: it is better than each other."""
+    word = "high" if best.info.better is Better.HIGHER else "low"
+    if shown:
+        return f"the {word}est"
+    gains = [_gain(row) for row in rows if row.stratum == best.stratum]
+    return f"the {word}est mean of" if _gain(best) == max(gains) else f"{word}er"
 
 
 def _lead(direct: Sequence[Row]) -> str:
@@ -115,10 +127,11 @@ def _how_sure(rows: Sequence[Row]) -> str:
         parts.append(f"{wording.level(row)} {shown}")
     runs = sorted({row.estimate.n for row in rows})
     count = " or ".join(str(n) for n in runs)
-    floor = max(row.floor for row in rows)
+    floors = dict.fromkeys(wording.share(floor) for floor in sorted({row.floor for row in rows}))
+    word = "ratios" if all(row.estimate.is_ratio for row in rows) else "differences"
     return (
-        f"The 95 % intervals of these ratios: {_listed(parts)}, from {count} runs a side. "
-        f"Differences up to {wording.share(floor)} get no verdict."
+        f"The 95 % intervals of these {word}: {_listed(parts)}, from {count} runs a side. "
+        f"Differences up to {' or '.join(floors)} get no verdict."
     )
 
 
@@ -140,6 +153,7 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
 
 # Phrases for rows without a verdict, by the reason.
 _SILENT = (
+    (Verdict.NOT_A_RESULT, "not a result"),
     (Verdict.NOT_COMPARABLE, "not comparable"),
     (Verdict.NOTHING, "nothing to compare"),
     (Verdict.TIMING_DEPENDENT, "dependent on the guest's speed"),
@@ -148,10 +162,11 @@ _SILENT = (
 )
 
 
-def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
+def _gaps(comparison: Comparison) -> str:
     parts = [mark] if (mark := watermark(comparison.pool)) else []
     for verdict, why in _SILENT:
-        metrics = Counter(in_words(row.metric) for row in comparison.rows if row.verdict is verdict)
+        silent = (row for row in comparison.shown if row.verdict is verdict)
+        metrics = Counter(in_words(row.metric) for row in silent)
         if metrics:
             rows = f"{metrics.total()} row{'' if metrics.total() == 1 else 's'}"
             parts.append(f"{why} ({rows}): {_listed(list(metrics))}")
@@ -168,7 +183,7 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     if lost:
         parts.append(f"{lost} runs are not ok")
     if not parts:
-        return f"All {len(judged)} rows have a verdict, and all measured phases are steady."
+        return "Every metric with a direction has a verdict, and all measured phases are steady."
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge.compare import Comparison, compare
+from analysis.judge.compare import Comparison, compare, repeated_groups
 from analysis.judge.family import NO_TWINS
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
@@ -15,13 +15,15 @@ from analysis.read.load import load
 from analysis.show import compare_columns, drawing
 from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest
+from analysis.show.groups import groups_of
 from analysis.show.headline import answers
 from analysis.show.render import to_table
 from analysis.show.report import write_report
 from harness.metrics.catalogue import CATALOGUE, Better
+from harness.store.result import Result
 from harness.store.spec import Claim, DeviceKind, Reason
-from tests.fixtures.campaigns import write_campaign, write_on_demand
-from tests.fixtures.twins import WRITTEN, twins
+from tests.fixtures.campaigns import with_metric, write_campaign, write_on_demand
+from tests.fixtures.twins import WRITTEN, as_variants, twins
 
 BYTES = CATALOGUE["write_amplification"]
 SPEED = CATALOGUE["throughput"]
@@ -106,6 +108,55 @@ def test_a_claim_leads(comparison: Comparison) -> None:
         (0.7, Verdict.TOO_FEW, "No level has a verdict."),
     ],
 )
+def test_a_larger_difference_without_a_verdict_hides_none_that_is_shown(
+    comparison: Comparison,
+) -> None:
+    rows = [made("f2fs", 0.7, Verdict.NO_DIFFERENCE), made("zlfs", 0.8, Verdict.BETTER)]
+    found = text(comparison, *rows)
+    assert found["Which"] == (
+        "zlfs has lower write amplification in overwrite: 1.60, against 2.00 of ext4. "
+        "Its order with f2fs is not shown."
+    )
+    assert found["What it costs"].startswith("zlfs is worse in none")
+
+
+def test_the_best_level_is_the_best_of_its_stratum(comparison: Comparison) -> None:
+    """Another stratum has its own baseline, so its values can be lower."""
+    rows = [
+        replace(made("zlfs", 0.8, Verdict.BETTER), stratum="size 4"),
+        replace(made("zlfs", 0.9, Verdict.BETTER), stratum="size 8"),
+    ]
+    found = text(comparison, *rows)["Which"]
+    assert found.startswith("With size 4, zlfs has the lowest write amplification in overwrite")
+
+
+def test_a_difference_of_means_is_compared_with_ratios_by_its_share(
+    comparison: Comparison,
+) -> None:
+    """Bytes are large numbers: a difference of 10 % is less than a ratio of 0.5."""
+    estimate = Estimate(False, -1e8, -1.1e8, -0.9e8, 0.01, 3, 3, Method.PAIRED, 1e9, 0.9e9)
+    less = replace(made("f2fs", 0.9, Verdict.BETTER), estimate=estimate)
+    found = text(comparison, less, made("zlfs", 0.5, Verdict.BETTER))
+    assert found["Which"].startswith("zlfs has the lowest")
+    assert found["How sure"].startswith("The 95 % intervals of these differences: zlfs 0.495")
+
+
+def test_each_noise_floor_is_named(comparison: Comparison) -> None:
+    rows = [
+        made("zlfs", 0.9, Verdict.BETTER),
+        replace(made("f2fs", 0.95, Verdict.NO_DIFFERENCE), floor=0.2),
+    ]
+    assert text(comparison, *rows)["How sure"].endswith(
+        "Differences up to 1 % or 20 % get no verdict."
+    )
+
+
+def test_gaps_name_times_that_are_no_result(comparison: Comparison) -> None:
+    rows = [made("zlfs", 0.8, Verdict.NOT_A_RESULT, "overwrite.throughput")]
+    gaps = text(comparison, *rows)["What it does not show"]
+    assert gaps.startswith("Not a result (1 row): throughput in overwrite; ")
+
+
 def test_without_a_verdict_no_level_is_praised(
     comparison: Comparison, ratio: float, verdict: Verdict, sentence: str
 ) -> None:
@@ -158,23 +209,35 @@ def test_the_forest_has_one_line_per_judged_row(comparison: Comparison) -> None:
     rows = [
         made("f2fs", 1.2, Verdict.WORSE),
         made("zlfs", 0.8, Verdict.NOT_A_RESULT),
-        made("zenfs", 0.9, Verdict.NO_DIFFERENCE),
+        made("btrfs", 0.9, Verdict.NO_DIFFERENCE),
     ]
     with drawing.style():
         svg = forest(replace(comparison, rows=tuple(rows))).svg or ""
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    assert "zenfs" in texts
+    assert "btrfs" in texts
     assert texts[texts.index("overwrite.write_amplification") + 1] == "f2fs"
     assert not any("zlfs" in label for label in texts)
 
 
 def test_a_crowded_forest_keeps_the_claims(comparison: Comparison) -> None:
-    rows = [made(f"level{n}", 1.2, Verdict.WORSE) for n in range(MOST_ROWS + 5)]
-    rows.append(made("claimed", 0.8, Verdict.BETTER, claim="bytes"))
+    rows = [made("f2fs", 1.2 + n / 100, Verdict.WORSE) for n in range(MOST_ROWS + 5)]
+    rows.append(made("btrfs", 0.8, Verdict.BETTER, claim="bytes"))
     with drawing.style():
         plot = forest(replace(comparison, rows=tuple(rows)))
-    assert "claimed" in (plot.svg or "")
+    assert "btrfs" in (plot.svg or "")
     assert plot.sentence.endswith("6 more rows are in the table.")
+
+
+def test_the_forest_has_the_colours_of_the_other_figures(tmp_path: Path) -> None:
+    """The baseline is not the first level of the plan."""
+    folder = write_on_demand(tmp_path / "c", series=False, kind=DeviceKind.HARDWARE)
+    found = compare(load(folder), baseline="zlfs", metrics=[WRITTEN])
+    with drawing.style():
+        svg = forest(found).svg or ""
+    drawn = {group.value: group.color.lower() for group in groups_of(found)}
+    for level in ("conventional-ext4", "zenfs"):
+        assert drawn[level] in svg
+    assert drawn["zlfs"] not in svg
 
 
 def test_a_forest_without_rows_gives_the_reason(comparison: Comparison) -> None:
@@ -193,18 +256,44 @@ def test_the_page_links_each_sentence_to_its_row(tmp_path: Path) -> None:
         assert f'id="note-{number}"' in html
 
 
+def test_a_twin_with_other_factors_is_in_no_sentence_either(tmp_path: Path) -> None:
+    """With factors, a cell has another name than its level."""
+
+    def change(result: Result) -> Result:
+        factor = {"zlfs-again": 0.8, "zenfs": 0.9}.get(result.level, 1.0)
+        wobble = 1e5 * (7 * result.repetition % len(result.level))
+        return with_metric(result, WRITTEN, factor * (1e9 + wobble))
+
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        levels=("zlfs", "zlfs-again", "zenfs"),
+        factors=({"size": 4}, {"size": 8}),
+        change=change,
+        metrics=(WRITTEN,),
+        kind=DeviceKind.HARDWARE,
+    )
+    as_variants(folder)
+    by_level = compare(load(folder))
+    assert repeated_groups(by_level) == {("zlfs-again", "size 4"), ("zlfs-again", "size 8")}
+    by_size = compare(load(folder), contrast="size", baseline="4")
+    assert repeated_groups(by_size) == {("4", "zlfs-again"), ("8", "zlfs-again")}
+    for found in (by_level, by_size):
+        assert "again" not in " ".join(item.text for item in answers(found)[:-1])
+
+
 def test_a_twin_is_in_no_sentence(comparison: Comparison) -> None:
     """A cell that repeats another one is no choice for a reader."""
     runs = tuple(
-        replace(run, spec=replace(run.spec, level="ext4", level_options={}))
-        if run.cell in ("f2fs", "btrfs")
+        replace(run, spec=replace(run.spec, level="f2fs", variant=variant, level_options={}))
+        if (variant := {"f2fs": "", "btrfs": "again"}.get(run.cell)) is not None
         else run
         for run in comparison.runs
     )
     rows = (
-        made("f2fs", 0.8, Verdict.BETTER, claim="c"),
-        made("btrfs", 0.9, Verdict.BETTER),
+        made("f2fs-again", 0.8, Verdict.BETTER, claim="c"),
+        made("f2fs", 0.9, Verdict.BETTER),
     )
     found = {item.topic: item.text for item in answers(replace(comparison, rows=rows, runs=runs))}
-    assert "btrfs" in found["How much"]
-    assert "f2fs" not in " ".join(found.values())
+    assert "f2fs" in found["How much"]
+    assert "again" not in " ".join(found.values())

@@ -125,8 +125,9 @@ def test_a_twin_of_the_baseline_alone_is_kept_out_of_a_comparison(
 
 def test_of_identical_cells_one_is_the_first(tmp_path: Path) -> None:
     runs = _cells(tmp_path, "- 4", "again 4", "twin 4", "- 8")
-    assert noise.repeated_cells(runs, "again 4") == {"- 4", "twin 4"}
-    assert noise.repeated_cells(runs, "- 8") == {"again 4", "twin 4"}
+    assert noise.repeated_cells(runs, "cell", "again 4") == {"- 4", "twin 4"}
+    assert noise.repeated_cells(runs, "cell", "- 8") == {"again 4", "twin 4"}
+    assert noise.repeated_cells(runs, "size", "4") == {"again 4", "twin 4"}
     (group,) = noise.identical_cells(runs)
     assert sorted(group) == ["- 4", "again 4", "twin 4"]
 
@@ -526,7 +527,8 @@ def test_names_of_percentiles(name: str, share: int | None) -> None:
 
 def test_of_identical_cells_the_baseline_or_the_first_is_no_repetition(tmp_path: Path) -> None:
     runs = twins(tmp_path, 0.0).runs
-    assert noise.repeated_cells(runs, "zlfs") == {"zlfs-again"}
-    assert noise.repeated_cells(runs, "zlfs-again") == {"zlfs"}
-    assert noise.repeated_cells(runs, "zenfs") == {"zlfs-again"}
-    assert noise.repeated_cells([run for run in runs if run.cell != "zlfs"], "zlfs") == set()
+    assert noise.repeated_cells(runs, "level", "zlfs") == {"zlfs-again"}
+    assert noise.repeated_cells(runs, "level", "zlfs-again") == {"zlfs"}
+    assert noise.repeated_cells(runs, "level", "zenfs") == {"zlfs-again"}
+    others = [run for run in runs if run.cell != "zlfs"]
+    assert noise.repeated_cells(others, "level", "zlfs") == set()
