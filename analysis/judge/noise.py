@@ -61,14 +61,15 @@ class Floor:
         return between_cells.measure([one.cells for one in self.groups])
 
     def between(self, *sides: Collection[str]) -> Floor:
-        """Return the floor of two sides: from their own identical cells, if both have some.
+        """Return the floor of two sides: from their own identical cells, if both measured some.
 
         ``sides`` are the levels of each side, with their options.
 
         The variance of a ratio of two cells is the sum of theirs. Levels differ in it by orders of
         magnitude, so the cells of a third level would hide a difference, or invent one.
         """
-        own = tuple(one for one in self.groups if any(one.level in side for side in sides))
+        measured = [one for one in self.groups if one.differences]
+        own = tuple(one for one in measured if any(one.level in side for side in sides))
         both = all(any(one.level in side for one in own) for side in sides)
         return replace(self, groups=own) if both else self
 

@@ -57,6 +57,17 @@ def test_a_twin_of_zeros_hides_all_differences(tmp_path: Path, silent: str) -> N
     assert {row["level"]: row["noise_floor"] for row in document["rows"]}["zenfs"] is None
 
 
+def test_a_level_whose_twin_has_no_ok_run_has_the_floor_of_all() -> None:
+    groups = (
+        noise.IdenticalCells("a", {"a and a-twin": 0.02}, []),
+        noise.IdenticalCells("b", {}, []),
+        noise.IdenticalCells("c", {"c and c-twin": 0.3}, []),
+    )
+    floor = noise.Floor(WRITTEN, 0.01, groups)
+    assert floor.between({"a"}, {"a"}).floor == 0.02
+    assert floor.between({"a"}, {"b"}).floor == 0.3
+
+
 def test_two_drives_side_by_side_are_no_twins(tmp_path: Path) -> None:
     """The planner makes a variant of raw-conventional for each further drive."""
     twins(tmp_path, apart=0.05)
