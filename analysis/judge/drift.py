@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -90,8 +90,8 @@ def _centred(values: FloatArray, groups: Sequence[str]) -> tuple[FloatArray, int
 def find_drifts(pool: Pool, noise_floor: float) -> tuple[Drift, ...]:
     """Return the drift of every metric of the study that enough runs measured, Holm-adjusted."""
     floors = noise.floors(pool.latest, _different_metrics(pool), noise_floor)
-    ok = [run for run in pool.latest if run.ok]
-    found = [_find_drift(ok, key, floor.floor) for key, floor in floors.items()]
+    starts = _relative_starts([run for run in pool.latest if run.ok])
+    found = [_find_drift(starts, key, floor.floor) for key, floor in floors.items()]
     drifts = [drift for drift in found if drift is not None]
     adjusted = stats.holm([drift.p_value for drift in drifts])
     return tuple(
@@ -111,14 +111,14 @@ def _cell(run: RunRecord) -> str:
     return f"{run.host}/{run.cell}"
 
 
-def _find_drift(runs: Sequence[RunRecord], key: str, floor: float) -> Drift | None:
-    values = {run: value for run in runs if (value := run.value(key)) is not None and value > 0}
+def _find_drift(starts: Mapping[RunRecord, float], key: str, floor: float) -> Drift | None:
+    values = {run: value for run in starts if (value := run.value(key)) is not None and value > 0}
     if not values:
         return None
     logs = np.log(np.array([*values.values()], dtype=np.float64))
     cells = [_cell(run) for run in values]
     blocks = [f"{run.campaign}/{run.host}/{run.result.block}" for run in values]
-    fit = slope(cells, blocks, _relative_starts([*values]), logs)
+    fit = slope(cells, blocks, np.array([starts[run] for run in values]), logs)
     if fit is None or float(fit.error) == 0:
         return None
     change, low, high = (
@@ -128,12 +128,17 @@ def _find_drift(runs: Sequence[RunRecord], key: str, floor: float) -> Drift | No
     return Drift(key, change, low, high, len(values), float(p))
 
 
-def _relative_starts(runs: Sequence[RunRecord]) -> FloatArray:
-    """Return each run's start relative to its campaign: 0 for the first run, 1 for the last."""
-    at = {run: datetime.fromisoformat(run.result.started).timestamp() for run in runs}
-    campaigns = grouped(runs, lambda run: run.campaign)
-    first = {name: min(at[run] for run in own) for name, own in campaigns.items()}
-    span = {name: max(at[run] for run in own) - first[name] for name, own in campaigns.items()}
-    return np.array(
-        [(t - first[run.campaign]) / (span[run.campaign] or 1) for run, t in at.items()]
-    )
+def _relative_starts(runs: Sequence[RunRecord]) -> dict[RunRecord, float]:
+    """Return each run's start: 0 for a host's first run, 1 for the campaign's longest host's last.
+
+    Clocks of hosts can differ, and virtual ones do: only times of one host are compared.
+    """
+    found: dict[RunRecord, float] = {}
+    for of_campaign in grouped(runs, lambda run: run.campaign).values():
+        since: dict[RunRecord, float] = {}
+        for of_host in grouped(of_campaign, lambda run: run.host).values():
+            at = {run: datetime.fromisoformat(run.result.started).timestamp() for run in of_host}
+            since |= {run: t - min(at.values()) for run, t in at.items()}
+        longest = max(since.values()) or 1
+        found |= {run: t / longest for run, t in since.items()}
+    return found

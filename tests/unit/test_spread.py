@@ -410,12 +410,24 @@ def test_invalid_runs_are_left_out_of_a_drift(tmp_path: Path) -> None:
     assert found.low < math.expm1(0.3) < found.high
 
 
-def test_a_start_is_relative_to_its_campaign() -> None:
-    places = [("a", 10.0), ("a", 20.0), ("a", 30.0), ("b", 100.0), ("b", 104.0), ("c", 5.0)]
+def test_a_start_is_relative_to_its_host_in_its_campaign() -> None:
+    """Virtual clocks of two hosts can differ by hours."""
+    places = [
+        *(("a", "one", 10.0), ("a", "one", 20.0), ("a", "one", 30.0)),
+        *(("a", "two", 9000.0), ("a", "two", 9005.0)),
+        *(("b", "one", 100.0), ("b", "one", 104.0), ("c", "one", 5.0)),
+    ]
     began = datetime(2026, 1, 1, tzinfo=UTC)
-    starts = [(name, (began + timedelta(seconds=at)).isoformat()) for name, at in places]
-    runs = [Mock(campaign=name, result=Mock(started=started)) for name, started in starts]
-    assert list(drift._relative_starts(runs)) == [0.0, 0.5, 1.0, 0.0, 1.0, 0.0]
+    runs = [
+        Mock(
+            campaign=campaign,
+            host=host,
+            result=Mock(started=(began + timedelta(seconds=at)).isoformat()),
+        )
+        for campaign, host, at in places
+    ]
+    found = drift._relative_starts(runs)
+    assert [found[run] for run in runs] == [0.0, 0.5, 1.0, 0.0, 0.25, 0.0, 1.0, 0.0]
 
 
 def test_order_without_room_for_a_test() -> None:
