@@ -94,6 +94,7 @@ class Comparison:
         declared: the comparisons that the study claims.
         claims: their rows in all runs, also where a claim has a baseline of its own.
         asked: whether the user named the metrics, so that every one is shown.
+        over_campaigns: whether the campaign is the unit of replication.
     """
 
     pool: Pool
@@ -116,6 +117,7 @@ class Comparison:
     declared: family.Declared
     claims: tuple[Row, ...]
     asked: bool = False
+    over_campaigns: bool = False
 
     @property
     def shown(self) -> tuple[Row, ...]:

@@ -13,13 +13,14 @@ import numpy as np
 from analysis import numbers
 from analysis.judge import campaigns, family, stats, timing
 from analysis.judge.compare import Comparison
-from analysis.judge.family import Claimed, Key, KeyedRow
+from analysis.judge.family import Key, KeyedRow
 from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 from harness.errors import UsageError
+from harness.store.spec import Claim
 
 # Campaigns of one study have its seed, unless the user sets another one.
 SAME_KEYS = "campaigns share seeds, so their keys are equal; --set seed=N plans others"
@@ -29,19 +30,26 @@ def compare_over(whole: Comparison) -> Comparison:
     """Pool the ratios of a comparison within each campaign with random effects over campaigns.
 
     Raises:
-        UsageError: there is only one campaign, or campaigns are the contrast.
+        UsageError: there is only one campaign, or campaigns are the contrast. A cell is of one
+            campaign.
     """
     pool, contrast = whole.pool, whole.contrast
-    if not pool.several or contrast == "campaign":
+    if not pool.several or contrast in ("campaign", "cell"):
         raise UsageError(
             "--over campaigns needs at least two campaigns, and another contrast",
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    declared = _declared(whole.judge)
-    rows = _pool_rows(whole.judge, whole.baseline, whole.judged)
-    marked = (family.victory(row, declared.get(keys)) for keys, row in rows)
-    return dataclasses.replace(whole, rows=tuple(marked))
+    claimed = _claimed(whole.judge)
+    declared = family.adjusted(claimed, (Verdict.NOT_A_RESULT,))
+    rows, claims = (
+        tuple(family.victory(row, declared.get(keys)) for keys, row in found)
+        for found in (
+            _pool_rows(whole.judge, whole.baseline, whole.judged),
+            [one for _, own in claimed for one in own],
+        )
+    )
+    return dataclasses.replace(whole, rows=rows, claims=claims, over_campaigns=True)
 
 
 def _pool_rows(
@@ -99,8 +107,17 @@ def _pooled(
     floor = max(row.floor for row in rows.values())
     if len(usable) < stats.MINIMUM_RUNS:
         word = first.verdict if not usable and len(rows) > 1 else Verdict.TOO_FEW
+        first = next(iter(usable.values()), first)
         nothing = dataclasses.replace(
-            first.estimate, low=None, high=None, p_value=None, error=None, method=Method.NONE
+            first.estimate,
+            center=first.estimate.center if usable else None,
+            low=None,
+            high=None,
+            p_value=None,
+            error=None,
+            n_base=len(usable),
+            n_level=len(usable),
+            method=Method.NONE,
         )
         return dataclasses.replace(
             first, stratum=stratum, estimate=nothing, verdict=word, notes=tuple(notes)
@@ -158,14 +175,13 @@ def _estimate(rows: Sequence[Row]) -> tuple[Estimate, float]:
     return found, float(pooled.share)
 
 
-def _declared(judge: Judge) -> dict[frozenset[Key], Claimed]:
-    """Return every comparison that a claim of every campaign's study declares, shown or not."""
+def _claimed(judge: Judge) -> list[tuple[Claim, list[tuple[frozenset[Key], Row]]]]:
+    """Return each claim that every campaign's study declares, with its rows, shown or not."""
     pool = judge.pool
     if judge.contrast != pool.first.plan.contrast:
-        return {}
+        return []
     declared = [set(campaign.plan.claims) for campaign in pool.campaigns]
     common = [claim for claim in pool.first.plan.claims if all(claim in one for one in declared)]
-    found = (
+    return [
         (claim, _pool_rows(judge, claim.baseline, family.rows_of(judge, claim))) for claim in common
-    )
-    return family.adjusted(found, (Verdict.NOT_A_RESULT,))
+    ]

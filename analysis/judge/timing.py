@@ -8,6 +8,7 @@ processor keeps up with it only if the time of the whole rig is virtual.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import combinations
 
@@ -57,19 +58,27 @@ def _has_time(run: RunRecord) -> bool:
 
 
 def speeds(pool: Pool, contrast: str, baseline: str) -> dict[str, float]:
-    """Return the geometric mean of all throughputs of the baseline, by campaign."""
-    found = {}
+    """Return the geometric mean of the baseline's throughputs that all campaigns have.
+
+    A phase that only one campaign measured would look like another speed.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
     for campaign in pool.campaigns:
-        values = [
-            value
-            for run in campaign.latest
-            if run.ok and label(run, contrast) == baseline
-            for key in run.result.metrics
-            if key.endswith(".throughput") and (value := run.value(key))
-        ]
+        values: dict[str, list[float]] = defaultdict(list)
+        for run in campaign.latest:
+            if run.ok and label(run, contrast) == baseline:
+                for key in run.result.metrics:
+                    if key.endswith(".throughput") and (value := run.value(key)):
+                        values[key].append(value)
         if values:
-            found[campaign.label] = stats.geometric_mean(values)
-    return found
+            found[campaign.label] = values
+    common = sorted(set.intersection(*map(set, found.values()))) if found else []
+    if not common:
+        return {}
+    return {
+        name: stats.geometric_mean([stats.geometric_mean(values[key]) for key in common])
+        for name, values in found.items()
+    }
 
 
 def disagreement(

@@ -33,14 +33,26 @@ def footer(comparison: Comparison) -> list[str]:
     lines += _drift_lines(comparison)
     lines += _steady_lines(comparison)
     if comparison.shown and not has_tenants:
-        confidence = f"{100 * stats.CONFIDENCE:.0f} %"
-        lines.append(
-            f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
-            "paired t on log ratios within common blocks (Welch t where these are few); "
-            "exact = does not vary; detectable = smallest difference these n runs would show in 4 "
-            "of 5 campaigns. n = runs. See docs/methods.md."
-        )
+        lines.append(_legend(over_campaigns=comparison.over_campaigns))
     return lines
+
+
+def _legend(*, over_campaigns: bool) -> str:
+    """Return what the columns mean."""
+    confidence = f"{100 * stats.CONFIDENCE:.0f} %"
+    if over_campaigns:
+        return (
+            f"ratio = geometric mean of the ratios within each campaign; {confidence} interval by "
+            "Student's t, with the campaign as the unit; exact = does not vary; detectable = "
+            "smallest difference these n campaigns would show in 4 of 5 cases. n = campaigns. See "
+            "docs/methods.md."
+        )
+    return (
+        f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
+        "paired t on log ratios within common blocks (Welch t where these are few); "
+        "exact = does not vary; detectable = smallest difference these n runs would show in 4 "
+        "of 5 campaigns. n = runs. See docs/methods.md."
+    )
 
 
 def skipped(comparison: Comparison) -> list[str]:

@@ -21,7 +21,9 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load, load_pool
+from analysis.show.render import render
 from harness.cli.main import main
+from harness.errors import UsageError
 from harness.metrics import catalogue
 from harness.store.result import Result, Status
 from harness.store.spec import Claim, DeviceKind
@@ -198,6 +200,18 @@ def test_a_rig_without_facts_has_no_virtual_time(tmp_path: Path) -> None:
     assert timing.dependent(catalogue.lookup("device_written"), side, side) == "f2fs"
 
 
+def test_a_phase_of_one_campaign_alone_is_no_other_speed(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return with_metric(result, "more.throughput", 1e9, "ops/s")
+
+    folders = [
+        write_campaign(tmp_path / "a", levels=(EXT4,), series=False),
+        write_campaign(tmp_path / "b", levels=(EXT4,), series=False, change=change),
+    ]
+    found = timing.speeds(load_pool(folders), "level", EXT4)
+    assert found["b"] == pytest.approx(found["a"], rel=0.05)
+
+
 def test_the_speed_of_a_guest_is_that_of_the_baseline_in_ok_runs(tmp_path: Path) -> None:
     """Two throughputs of 100 and 400 have the geometric mean 200; all others are left out."""
 
@@ -278,7 +292,35 @@ def test_a_single_usable_campaign_is_too_few(tmp_path: Path) -> None:
     folders = [campaign(tmp_path / "c0", 1.2)]
     folders.append(write_campaign(tmp_path / "c1", levels=(EXT4, "f2fs"), repetitions=1))
     row = only(compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN])))
-    assert (row.verdict, row.estimate.low) == (Verdict.TOO_FEW, None)
+    assert (row.verdict, row.estimate.low, row.estimate.n) == (Verdict.TOO_FEW, None, 1)
+
+
+def test_the_usable_campaign_gives_the_ratio_also_if_it_is_not_the_first(tmp_path: Path) -> None:
+    folders = [write_campaign(tmp_path / "c0", levels=(EXT4, "f2fs"), repetitions=1)]
+    folders.append(campaign(tmp_path / "c1", 1.2))
+    row = only(compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN])))
+    assert row.estimate.center == pytest.approx(1.2, rel=0.001)
+    assert "campaigns: c1 1.200" in row.notes
+
+
+def test_the_legend_is_that_of_campaigns(tmp_path: Path) -> None:
+    text = " ".join(render(over(tmp_path, (1.2, 1.21)), "table").split())
+    assert "n = campaigns" in text
+    assert "n = runs" not in text
+
+
+def test_claims_over_campaigns_have_a_table(tmp_path: Path) -> None:
+    found = over(tmp_path, (1.2, 1.201, 1.202), (1.0, 0.5, 0.25))
+    (row,), (claim,) = found.rows, found.claims
+    assert claim.p_holm is not None
+    assert (claim.claim, claim.p_holm) == ("C1", row.p_holm)
+
+
+@pytest.mark.parametrize("contrast", ["campaign", "cell"])
+def test_a_contrast_that_is_of_one_campaign_is_refused(tmp_path: Path, contrast: str) -> None:
+    pool = load_pool([campaign(tmp_path / f"c{i}", 1.2) for i in range(2)])
+    with pytest.raises(UsageError, match="another contrast"):
+        compare_over(compare(pool, contrast=contrast))
 
 
 def test_campaigns_that_differ_less_than_their_error_keep_their_error() -> None:
