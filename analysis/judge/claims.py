@@ -144,10 +144,11 @@ def judge(
     ]
     adjusted = family.holm(tested, family.KNOWN_BEFORE)
     judged = []
-    for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
+    for index, (claim, (found, gaps)) in enumerate(zip(claims, rows, strict=True)):
         each = [
             _judge(claim, row, adjusted.get((index, place), 1.0)) for place, row in enumerate(found)
-        ] or [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why)]
+        ]
+        each += [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why) for why in gaps]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
 
@@ -162,8 +163,8 @@ def _rows(
     slower: Sequence[CampaignData],
     *,
     different_code: bool,
-) -> tuple[list[Row], str]:
-    """Return the claim's rows, one per stratum, and the reason if there are none."""
+) -> tuple[list[Row], list[str]]:
+    """Return the claim's rows, one per stratum, and why there is none, or none of a stratum."""
     try:
         comparison = compare(
             campaign,
@@ -175,10 +176,12 @@ def _rows(
             different_code=different_code,
         )
     except UsageError as error:
-        return [], error.message
+        return [], [error.message]
     rows = [row for row in comparison.rows if row.metric == claim.metric]
+    if rows:
+        return rows, [f"{name}: {comparison.skipped[name]}" for name in comparison.absent]
     reasons = [comparison.skipped.get(claim.level), *comparison.skipped.values()]
-    return rows, next(filter(None, reasons), "not measured in any ok run")
+    return [], [next(filter(None, reasons), "not measured in any ok run")]
 
 
 def _judge(claim: StatedClaim, row: Row, p_holm: float) -> JudgedClaim:

@@ -158,6 +158,18 @@ def test_one_stratum_that_fails_makes_a_claim_fail(tmp_path: Path) -> None:
     assert "scheduler mq-deadline" in judged().found
 
 
+def test_a_stratum_without_the_level_does_not_pass(tmp_path: Path) -> None:
+    folder = write_on_demand(
+        tmp_path / "c",
+        series=False,
+        factors=({"scheduler": "none"}, {"scheduler": "kyber"}),
+        drop=lambda spec: spec.level == "zlfs" and spec.factors == {"scheduler": "kyber"},
+    )
+    (found,) = claims.judge(load(folder), claims.read(toml(folder, table("worse"))))
+    assert found.outcome is ClaimOutcome.NOT_SHOWN
+    assert found.why == "zlfs (scheduler kyber): no ok run (none there)"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
