@@ -112,8 +112,10 @@ def _read(path: Path) -> Reference:
     return reference
 
 
-def judge(campaign: CampaignData, folder: Path = FOLDER) -> tuple[list[JudgedResult], int]:
-    """Compare a campaign with all published results.
+def judge(
+    campaign: CampaignData, folder: Path = FOLDER, *, different_code: bool = False
+) -> tuple[list[JudgedResult], int]:
+    """Compare a campaign with all published results. ``different_code`` is that of ``compare``.
 
     Returns:
         The judged results, and the number of results about levels or phases that the campaign
@@ -128,14 +130,18 @@ def judge(campaign: CampaignData, folder: Path = FOLDER) -> tuple[list[JudgedRes
     for reference in references(folder):
         for point in reference.point:
             has_levels = {point.level, point.baseline} <= ran
-            found = list(_judge_strata(campaign, reference, point)) if has_levels else []
+            found = (
+                list(_judge_strata(campaign, reference, point, different_code=different_code))
+                if has_levels
+                else []
+            )
             judged += found
             others += not found
     return judged, others
 
 
 def _judge_strata(
-    campaign: CampaignData, reference: Reference, point: PublishedResult
+    campaign: CampaignData, reference: Reference, point: PublishedResult, *, different_code: bool
 ) -> Iterator[JudgedResult]:
     try:
         compared = compare(
@@ -144,6 +150,7 @@ def _judge_strata(
             baseline=point.baseline,
             against=[point.level],
             metrics=[point.metric],
+            different_code=different_code,
         )
     except UsageError:  # the campaign has no such metric
         return

@@ -92,6 +92,22 @@ def test_a_ratio_needs_its_direction_and_its_band(
     assert held.why.startswith(why), held.why
 
 
+def test_the_user_can_accept_different_code(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        code = {"runner": {"source": f"{result.repetition:064x}"}}
+        host = {**result.manifest.get("host", {}), "code": code}
+        return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+
+    folder = write_campaign(
+        tmp_path / "c", levels=LEVELS, kind=DeviceKind.HARDWARE, series=False, change=change
+    )
+    where = point(tmp_path, RATIO)
+    (refused,), _ = published.judge(load(folder), where)
+    assert refused.why.startswith("not comparable")
+    (judged,), _ = published.judge(load(folder), where, different_code=True)
+    assert not judged.why.startswith("not comparable")
+
+
 @pytest.mark.parametrize(
     ("ratio", "factor", "outcome", "why"),
     [

@@ -12,14 +12,17 @@ _HEADER = ("source", "metric", "level / baseline", "published", "here", "outcome
 
 def section(data: ReportData) -> Section | None:
     """Return the table; None when no published point has this campaign's levels and phases."""
-    held, others = published.judge(data.comparison.campaign)
+    comparison = data.comparison
+    held, others = published.judge(
+        comparison.campaign, different_code=comparison.judge.different_code
+    )
     if not held:
         return None
     outcomes = agreement.tally(point.agreement for point in held)
     parts: list[Part] = [
         Paragraph(f"This campaign measured what {len(held)} published points report: {outcomes}.")
     ]
-    if mark := watermark(data.comparison.pool):
+    if mark := watermark(comparison.pool):
         parts.append(Paragraph(f"{mark}: only bytes and counts are judged.", soft=True))
     rows = [_row(point) for point in held]
     parts.append(Grid("published", _HEADER, rows, method="published-results"))
