@@ -82,13 +82,14 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         return None
     if kinds != {DeviceKind.MODELLED}:
         return NoVerdict(Verdict.NOT_A_RESULT)
+    sides = [side for side in (base, level) if side.ok]  # a side without runs has other reasons
     for judged in (_core, _late_requests):
-        for side in (base, level):
+        for side in sides:
             if found := judged(side, key):
                 return found
     if not slower:
         return NoVerdict(Verdict.NOT_A_RESULT, "no campaign at twice the dilation (--slower)")
-    for side in (base, level):
+    for side in sides:
         if found := _processor_bound(side, key, slower):
             return found
     return None

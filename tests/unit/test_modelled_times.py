@@ -469,6 +469,13 @@ def test_a_run_without_measured_phases_has_counted_no_request(fast: Path) -> Non
     assert found == modelled.NoVerdict(Verdict.NOT_A_RESULT, "all: late requests were not counted")
 
 
+def test_a_side_without_an_ok_run_is_the_reason(fast: Path) -> None:
+    pool = load_pool([fast])
+    side, none = Side("all", pool, list(pool.latest)), Side("none", pool, [])
+    found = modelled.refusal("overwrite.throughput", none, side, [])
+    assert found == modelled.refusal("overwrite.throughput", side, side, [])
+
+
 def test_times_on_hardware_need_no_model_and_other_kinds_have_none(
     fast: Path, tmp_path: Path
 ) -> None:
