@@ -34,10 +34,11 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
         ),
         "level's GC": collection_times(run.path / "series" / "level.csv"),
     }
+    events = {name: tuple(map(run.seconds, times)) for name, times in events.items()}
     changes = zones.read_changes(run)
     for name, state in _ZONE_EVENTS.items():
         events[name] = tuple(change.t for change in changes if change.state is state)
-    return {name: tuple(map(run.seconds, times)) for name, times in events.items() if times}
+    return {name: times for name, times in events.items() if times}
 
 
 def collection_times(path: Path) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from analysis.read.load import RunRecord, corrupt
@@ -59,7 +59,7 @@ class DoneCommand:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A change of a zone's state; ``t`` in seconds since the run began."""
+    """A change of a zone's state; ``t`` in seconds since the run began, on the model's clock."""
 
     t: float
     zone: int
@@ -86,7 +86,9 @@ def read_changes(run: RunRecord) -> tuple[StateChange, ...]:
         RunFailed: the timeline is damaged.
     """
     try:
-        return tuple(_changes(read_commands(run) or (), run.result.device.zones or 0))
+        second = run.seconds(1.0)
+        found = _changes(read_commands(run) or (), run.result.device.zones or 0)
+        return tuple(replace(one, t=one.t * second) if second != 1 else one for one in found)
     except IndexError:
         raise _damaged(run) from None
 

@@ -16,6 +16,7 @@ from analysis.read.zones import Span, StateChange, ZoneState
 from analysis.show.report import write_report
 from harness.errors import RunFailed
 from harness.store import checksums
+from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
 
 CAPTURED = Path(__file__).parents[1] / "fixtures" / "zones" / zones.NAME
@@ -111,6 +112,16 @@ def test_a_damaged_timeline_is_named(folder: Path, text: str) -> None:
     run = trace(folder, text, zones_there=3)
     with pytest.raises(RunFailed, match=f"f2fs--r01/series/{zones.NAME}"):
         zones.read_changes(run)
+
+
+def test_changes_are_on_the_clock_of_the_drive_s_model(folder: Path) -> None:
+    """The beginnings of phases, which the figure also draws, are on this clock."""
+    run = trace(folder, CAPTURED.read_text())
+    model = "zoneblk zones-4m-0123abcd x4"
+    device = replace(run.result.device, kind=DeviceKind.MODELLED, model=model)
+    modelled = replace(run, result=replace(run.result, device=device))
+    for one, other in zip(zones.read_changes(modelled), zones.read_changes(run), strict=True):
+        assert one == replace(other, t=other.t / 4)
 
 
 @pytest.mark.slow
