@@ -46,12 +46,15 @@ def render(comparison: Comparison, form: str, effect: float | None = None) -> st
 
 
 def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]:
-    """Return one line per row with an interval: the repetitions that would show ``effect``."""
+    """Return one line per row with an interval: the repetitions that would show ``effect``.
+
+    More repetitions do not give a verdict to a row that is not tested for another reason.
+    """
     if not effect:
         return []
     lines = []
     for row in comparison.rows:
-        if row.estimate.error is not None:
+        if row.estimate.error is not None and row.verdict.is_judged:
             needed = power.repetitions(row.estimate, effect, row.floor)
             count = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
             lines.append(
@@ -59,7 +62,7 @@ def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]
                 f"{count} repetitions"
             )
     return lines or [
-        f"- to show {wording.share(effect)}: unknown, no row has an interval"
+        f"- to show {wording.share(effect)}: unknown, no row with a verdict has an interval"
         " (it needs two runs of both sides)"
     ]
 

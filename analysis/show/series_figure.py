@@ -25,7 +25,7 @@ _MARKS = 400  # more marks would overlap
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series of a group's first runs: operations per interval, and bytes written so far."""
+    """Series of a group's first runs: operations per second, and bytes written so far."""
 
     speed: Sequence[Sequence[PlotSeries]]
     written: Sequence[Sequence[PlotSeries]]
@@ -83,7 +83,7 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds)
     lower.set_xlim(0, limits.seconds or 1)
     _shade_phases(upper, lower, group.runs[0])
     sentence = (
-        "Top: operations per interval. Below: bytes written to the zoned device (solid) and "
+        "Top: operations per second. Below: bytes written to the zoned device (solid) and "
         "the conventional device (dashed). One line per run. Shaded: phases of "
         f"{group.runs[0].name}."
     )

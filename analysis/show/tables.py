@@ -140,7 +140,8 @@ def _rounds(comparison: Comparison) -> Table:
 
 
 def _spread(components: Components, variance: float) -> str:
-    return _percent(variance**0.5 / float(components.interval.center))
+    center = float(components.interval.center)
+    return _percent(variance**0.5 / center if center else None)
 
 
 def _utilisation(campaign: CampaignData) -> Table:
