@@ -72,7 +72,7 @@ def speeds(pool: Pool, contrast: str, baseline: str) -> dict[str, float]:
                         values[key].append(value)
         if values:
             found[campaign.label] = values
-    common = sorted(set.intersection(*map(set, found.values()))) if found else []
+    common = sorted(set.intersection(*(set(one) for one in found.values()))) if found else []
     if not common:
         return {}
     return {

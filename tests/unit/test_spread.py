@@ -18,6 +18,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
 from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord, load
+from analysis.show import tables
 from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
@@ -452,6 +453,12 @@ def test_components_equal_a_worked_example() -> None:
     same = rounds.components([[1, 2], [1, 2]])
     assert same is not None
     assert same.between == 0
+
+
+def test_a_phase_without_operations_has_no_relative_spread() -> None:
+    nothing = rounds.components([[0, 0], [0, 0]])
+    assert nothing is not None
+    assert tables._spread(nothing, nothing.between) == "-"
 
 
 @pytest.mark.slow
