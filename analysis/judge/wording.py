@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from analysis import numbers
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -54,4 +56,11 @@ def _has_only_values(row: Row) -> bool:
 
 def share(value: float) -> str:
     """Return a relative difference: a percentage below 100 %, else a factor."""
-    return f"{100 * value:.2g} %" if value < 1 else f"x{1 + value:.2g}"
+    if math.isinf(value):
+        return "∞"
+    return f"{_two_digits(100 * value)} %" if value < 1 else f"x{_two_digits(1 + value)}"
+
+
+def _two_digits(value: float) -> str:
+    # From 99.5 on, the format g writes an exponent.
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"  # noqa: PLR2004

@@ -1,11 +1,13 @@
 """The five sentences, the footnotes and the forest plot of a comparison."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analysis.judge import wording
 from analysis.judge.compare import Comparison, compare, repeated_groups
 from analysis.judge.family import NO_TWINS
 from analysis.judge.rows import Row
@@ -185,6 +187,22 @@ def test_gaps_say_when_a_claim_has_no_twins(tmp_path: Path) -> None:
         assert row.verdict is Verdict.WORSE
         assert (NO_TWINS in row.notes) is not known
         assert ("no twins" in answers(found)[-1].text) is not known
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0123, "1.2 %"),
+        (0.12, "12 %"),
+        (0.999, "100 %"),
+        (1.0, "x2"),
+        (47.0, "x48"),
+        (120.0, "x121"),
+        (math.inf, "∞"),
+    ],
+)
+def test_a_share_has_no_exponent(value: float, shown: str) -> None:
+    assert wording.share(value) == shown
 
 
 def test_a_shared_note_is_printed_once(comparison: Comparison) -> None:
