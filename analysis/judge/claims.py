@@ -137,12 +137,12 @@ def judge(
     ``slower`` and ``different_code`` are those of ``compare``.
     """
     rows = [_rows(campaign, claim, slower, different_code=different_code) for claim in claims]
+    ordinal = [index for index, claim in enumerate(claims) if claim.oracle is not Oracle.BAND]
     tested = [
-        [((index, place), row) for place, row in enumerate(rows[index][0])]
-        for index, claim in enumerate(claims)
-        if claim.oracle is not Oracle.BAND
+        [((index, place), row) for place, row in enumerate(rows[index][0])] for index in ordinal
     ]
-    adjusted = family.holm(tested, family.KNOWN_BEFORE)
+    untested = [len(rows[index][1]) for index in ordinal]
+    adjusted = family.holm(tested, family.KNOWN_BEFORE, untested)
     judged = []
     for index, (claim, (found, gaps)) in enumerate(zip(claims, rows, strict=True)):
         each = [

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from analysis.judge import stats
+from analysis.judge import noise, stats
 from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.select import label, strata
@@ -24,9 +24,13 @@ K = TypeVar("K")
 
 
 class Key(NamedTuple):
-    """The identity of a comparison: a metric and the runs of both sides."""
+    """The identity of a comparison: a metric, and the names and runs of both sides.
+
+    A side without a run has only its name.
+    """
 
     metric: str
+    names: tuple[str, str]
     base: frozenset[RunRecord]
     level: frozenset[RunRecord]
 
@@ -40,7 +44,8 @@ class KeyedRow(NamedTuple):
     @classmethod
     def of(cls, row: Row, base: Side, level: Side) -> KeyedRow:
         """Return a row of two sides."""
-        return cls(Key(row.metric, frozenset(base.runs), frozenset(level.runs)), row)
+        names = (base.name, level.name)
+        return cls(Key(row.metric, names, frozenset(base.runs), frozenset(level.runs)), row)
 
 
 # Verdicts that were certain before the first run. Such rows are not part of the family.
@@ -113,40 +118,49 @@ def adjusted(
 
 
 def holm(
-    found: Sequence[Sequence[tuple[K, Row]]], uncounted: Collection[Verdict]
+    found: Sequence[Sequence[tuple[K, Row]]],
+    uncounted: Collection[Verdict],
+    gaps: Sequence[int] = (),
 ) -> dict[K, float]:
     """Return the Holm-adjusted p value of each row that counts; ``found`` has the rows by claim.
 
     A row or a claim without a test counts with p = 1. Rows with ``uncounted`` verdicts do not.
+    ``gaps`` has the number of each claim's tests without a row; by default 1 if it has no row.
     """
-    p_values: dict[K | int, float] = {}
+    p_values: dict[K, float] = {}
+    untested = 0
     for number, rows in enumerate(found):
         for key, row in rows:
             if row.verdict not in uncounted:
                 p = stats.p_beyond(row.estimate, row.floor)
                 p_values[key] = p if row.verdict.is_judged and p is not None else 1.0
-        if not rows:
-            p_values[number] = 1.0
-    corrected = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+        untested += gaps[number] if gaps else int(not rows)
+    adjusted_p = stats.holm([*p_values.values(), *[1.0] * untested])
+    corrected = dict(zip(p_values, adjusted_p, strict=False))  # without those of the gaps
     return {key: corrected[key] for rows in found for key, _ in rows if key in corrected}
 
 
 def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:
-    """Return the claim's rows in all runs of all campaigns, one per stratum."""
-    runs = judge.pool.latest
+    """Return the claim's rows in all runs of all campaigns, one per stratum.
+
+    Twins of the study's baseline are no stratum.
+    """
+    latest = judge.pool.latest
+    apart = noise.floor_cells(latest, judge.contrast, judge.pool.first.plan.baseline)
+    runs = [run for run in latest if run.cell not in apart]
     return rows_of_pair(judge, runs, claim.metric, claim.baseline, claim.level)
 
 
 def rows_of_pair(
     judge: Judge, runs: Sequence[RunRecord], metric: str, baseline: str, level: str
 ) -> Iterable[KeyedRow]:
-    """Return the rows of two values of the contrasted factor, one per stratum."""
+    """Return the rows of two values of the contrasted factor, one per stratum with an ok run."""
     if metric not in judge.floors:
         return
     pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
     for stratum, members in strata(pair, judge.contrast).items():
         base, other = judge.sides((baseline, level), members)
-        if other.ok:
-            diff = judge.differences(base, other)
+        if base.ok or other.ok:
+            diff = judge.differences(base, other) if other.ok else ()
             for row in judge.rows([metric], stratum, base, other, diff):
                 yield KeyedRow.of(row, base, other)

@@ -183,5 +183,10 @@ def _claimed(judge: Judge) -> list[tuple[Claim, list[tuple[frozenset[Key], Row]]
     declared = [set(campaign.plan.claims) for campaign in pool.campaigns]
     common = [claim for claim in pool.first.plan.claims if all(claim in one for one in declared)]
     return [
-        (claim, _pool_rows(judge, claim.baseline, family.rows_of(judge, claim))) for claim in common
+        (claim, _pool_rows(judge, claim.baseline, filter(_has_level, family.rows_of(judge, claim))))
+        for claim in common
     ]
+
+
+def _has_level(one: KeyedRow) -> bool:
+    return any(run.ok for run in one.key.level)

@@ -115,7 +115,7 @@ def _read(path: Path) -> Reference:
 def judge(
     campaign: CampaignData, folder: Path = FOLDER, *, different_code: bool = False
 ) -> tuple[list[JudgedResult], int]:
-    """Compare a campaign with all published results. ``different_code`` is that of ``compare``.
+    """Compare a campaign with all published results. ``different_code`` is as in ``compare``.
 
     Returns:
         The judged results, and the number of results about levels or phases that the campaign

@@ -160,8 +160,8 @@ def _obstacles(
     key: str, info: MetricInfo, base: Side, level: Side, diff: Sequence[Difference]
 ) -> list[str]:
     """Return the reasons against a verdict, as phrases for the notes."""
-    if not base.ok:
-        return [f"{base.name} has no ok run"]
+    if missing := [f"{side.name} has no ok run" for side in (base, level) if not side.ok]:
+        return missing
     if blocking := [d.label for d in diff if d.blocking]:
         return blocking
     guards = (cache.unlike, wal.unlike, media.unlike)

@@ -96,6 +96,43 @@ def test_a_claim_about_runs_that_cannot_be_compared_counts_with_p_1(tmp_path: Pa
     assert both == pytest.approx(min(1, 2 * alone))
 
 
+def test_a_stratum_without_the_level_counts_with_p_1(tmp_path: Path) -> None:
+    def p_of_zlfs(name: str, **options: object) -> tuple[float | None, set[str]]:
+        factors = ({"scheduler": "none"}, {"scheduler": "kyber"})
+        folder = write_on_demand(
+            tmp_path / name,
+            series=False,
+            factors=factors,
+            claims=CLAIMS[:1],
+            **options,  # type: ignore[arg-type]
+        )
+        found = compare(load(folder))
+        (row,) = (row for row in found.rows if row.claim and row.stratum == "scheduler none")
+        return row.p_holm, {row.verdict.value for row in found.claims}
+
+    both, _ = p_of_zlfs("both")
+    one, words = p_of_zlfs(
+        "one",
+        drop=lambda spec: spec.level == "zlfs" and spec.factors == {"scheduler": "kyber"},
+    )
+    assert both is not None
+    assert one is not None
+    assert Verdict.NOT_COMPARABLE.value in words
+    alone = compare(
+        load(
+            write_on_demand(
+                tmp_path / "alone",
+                series=False,
+                factors=({"scheduler": "none"},),
+                claims=CLAIMS[:1],
+            )
+        )
+    )
+    (row,) = (row for row in alone.rows if row.claim)
+    assert row.p_holm is not None
+    assert one == pytest.approx(min(1.0, 2 * row.p_holm))
+
+
 def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
     campaign = load(write_on_demand(tmp_path / "c", **options))  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ def test_a_ratio_needs_its_direction_and_its_band(
 
 def test_the_user_can_accept_different_code(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
-        code = {"runner": {"source": f"{result.repetition:064x}"}}
+        code = {"runner": {"source": str(result.repetition) * 64}}
         host = {**result.manifest.get("host", {}), "code": code}
         return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
