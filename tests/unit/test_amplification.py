@@ -210,7 +210,7 @@ def test_names_beside_lines_stay_apart_and_inside_the_figure(
     comparison = compare(load(_campaign(tmp_path / "c", media=_MEDIA)))
     (group,) = (group for group in groups_of(comparison) if group.value == "f2fs")
     names = [f"{index} conventional-ext4-discard, 40%" for index in range(count)]
-    groups = [dataclasses.replace(group, label=name, short=name) for name in names]
+    groups = [dataclasses.replace(group, value=name) for name in names]
     with drawing.style(), drawing.keeping_figures():
         figure = over_writes(comparison, groups).figure
     assert figure is not None

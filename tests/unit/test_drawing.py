@@ -73,7 +73,7 @@ def test_names_of_rows_leave_room_for_the_axes() -> None:
 def test_long_names_of_rows_do_not_cut_the_legend_of_device_bytes(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c", repetitions=2, series=False)))
     groups = [
-        dataclasses.replace(group, short="conventional-ext4-discard-twin")
+        dataclasses.replace(group, value="conventional-ext4-discard-twin")
         for group in groups_of(comparison)
     ]
     with style(), keeping_figures():
