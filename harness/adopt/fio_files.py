@@ -207,7 +207,7 @@ def _scheduler(path: Path, schedulers: Sequence[tuple[str, str]]) -> str:
     if len(found) > 1:
         raise UsageError(
             f"--scheduler: {path} matches {' and '.join(sorted(found))}",
-            hint="each file has one scheduler",
+            hint="change the patterns: each file has one scheduler",
         )
     return found.pop() if found else ""
 

@@ -84,6 +84,6 @@ def _scheduler(text: str) -> tuple[str, str]:
     pattern, _, name = text.rpartition("=")
     if not pattern or not name:
         raise UsageError(
-            f"--scheduler {text}: not PATTERN=NAME", hint="for example '*_none_*=none'"
+            f"--scheduler {text} is not PATTERN=NAME", hint="for example '*_none_*=none'"
         )
     return pattern, name

@@ -82,9 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Precondition the device, or show its last preconditioning."""
     if arguments.passes < 0:
-        raise UsageError(f"--passes {arguments.passes}", hint="--passes 0 or more")
+        raise UsageError(
+            f"--passes {arguments.passes} is less than 0", hint="for example --passes 2"
+        )
     if arguments.keep and not arguments.passes:
-        raise UsageError("--keep needs a pass that writes", hint="--keep --passes 1")
+        raise UsageError("--keep needs a pass that writes", hint="for example --keep --passes 1")
     host, paths = Host(), Paths(arguments.state_dir, RUNTIME)
     devices = [host.device(name) for name in arguments.device]
     if len({device.identity.key for device in devices}) < len(devices):

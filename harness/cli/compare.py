@@ -143,7 +143,7 @@ def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Names
 
     if arguments.over and arguments.effect:
         raise UsageError(
-            "--effect counts repetitions within a campaign", hint="leave out --over", code="effect"
+            "--effect needs a single campaign, without --over", hint="omit --over", code="effect"
         )
     contrast = arguments.contrast
     if arguments.over and contrast is None:
@@ -199,5 +199,5 @@ def _gate(comparison: Comparison, threshold: float) -> ExitCode:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise UsageError(f"--where {text}: not FACTOR=VALUE", hint="for example level=f2fs")
+        raise UsageError(f"--where {text} is not FACTOR=VALUE", hint="for example level=f2fs")
     return name, value

@@ -117,9 +117,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Do the action; 4 when a core curve fails in validate."""
     if getattr(arguments, "threads", 1) < 1:
-        raise UsageError(f"--threads {arguments.threads} is less than 1", hint="--threads 2")
+        raise UsageError(
+            f"--threads {arguments.threads} is less than 1", hint="for example --threads 2"
+        )
     if getattr(arguments, "rounds", 1) < 1:
-        raise UsageError(f"--rounds {arguments.rounds} is less than 1", hint="--rounds 4")
+        raise UsageError(
+            f"--rounds {arguments.rounds} is less than 1", hint="for example --rounds 4"
+        )
     return int(arguments.do(arguments))
 
 
@@ -298,7 +302,8 @@ def _fit(arguments: argparse.Namespace) -> int:
     chosen = arguments.parameter or fit.parameters(model)
     if not chosen:
         raise UsageError(
-            f"model {model.name} has no number marked fitted", hint="see: zonelab model show"
+            f"model {model.name} has no number marked fitted",
+            hint="zonelab model show lists the origin of each number",
         )
     source = f"fit to {arguments.points or curves.points}"
     result = fit.fit(

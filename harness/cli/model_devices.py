@@ -113,10 +113,12 @@ def _down(arguments: argparse.Namespace) -> int:
     device = arguments.device.removeprefix("/dev/")
     report = observed.report(device, observed.FOLDER)
     if report is None or observed.served(device, observed.FOLDER) is None:
-        raise UsageError(f"no zoneblk serves {device}", hint="zonelab model devices")
+        raise UsageError(f"no zoneblk serves {device}", hint="zonelab model devices lists them")
     if f"/dev/{device}" in Sysfs().nvme_targets():
         raise GuardRefused(
-            f"{device} is exported by the NVMe target", hint="nvmetcli clear", code="exported"
+            f"{device} is exported by the NVMe target",
+            hint="nvmetcli clear removes all exports",
+            code="exported",
         )
     zoneblk.stop(device, int(report["process"]))
     return ExitCode.OK

@@ -48,7 +48,7 @@ def _guidelines(arguments: argparse.Namespace) -> int:
         )
     models = {model.name: model for model in map(load_model, arguments.model)}
     if len(models) != len(arguments.model):
-        raise UsageError("a model is named twice")
+        raise UsageError("a model is named twice", hint="name each model once")
     schedulers = [str(one) for one in study.factors.get("scheduler", ("none",))]
     points: list[BlockPoint] = []
     for model in models.values():

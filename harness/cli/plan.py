@@ -191,7 +191,9 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
 
 def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     if arguments.study is None:
-        raise UsageError("no study named", hint=load.nearest("", load.names("studies", configs)))
+        raise UsageError(
+            "no study was given", hint=load.nearest("", load.names("studies", configs))
+        )
     wanted = power.wanted(arguments)
     settings = _settings(arguments, wanted.repetitions)
     study, workload = load.load_study(arguments.study, configs, settings)
@@ -248,7 +250,7 @@ def _hosts(arguments: argparse.Namespace) -> list[tuple[str, Inspection]]:
         )
     hosts = [load.load_inspection(text) for text in arguments.inspection]
     if len({name for name, _ in hosts}) != len(hosts):
-        raise UsageError("two inspections name the same host", code="inspection")
+        raise UsageError("two inspections have the same host name", code="inspection")
     if arguments.rig and len(hosts) > 1:
         raise UsageError(
             "--rig needs exactly one inspection",

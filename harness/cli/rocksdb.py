@@ -122,7 +122,7 @@ def _tree(program: Path, into: Path) -> Path:
         return Path(str(_fetch(into / "source")["path"]))
     raise UsageError(
         f"the source of {program} is unknown",
-        hint="-e rocksdb_source= names the source tree of this db_bench",
+        hint="name the source tree of this db_bench: -e rocksdb_source=FOLDER",
     )
 
 

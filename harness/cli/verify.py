@@ -71,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) and arguments.claims is None:
             option = name.replace("_", "-")
             raise UsageError(
-                f"--{option} is for claims", hint="add --claims; without it nothing is compared"
+                f"--{option} needs --claims", hint="add --claims; without it nothing is compared"
             )
     if archive := find_archive(arguments.campaign):
         with tempfile.TemporaryDirectory(prefix="zonelab-") as folder:

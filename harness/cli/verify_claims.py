@@ -39,7 +39,8 @@ def print_outcomes(
     wanted = claims.read(file) if file else claims.of_plan(data.plan)
     if not wanted:
         raise UsageError(
-            f"the study {data.plan.study} claims nothing", hint="give a file: --claims claims.toml"
+            f"the study {data.plan.study} declares no claims",
+            hint="give a file: --claims claims.toml",
         )
     with ExitStack() as stack:
         confirming = [load(stack.enter_context(bundle.opened(name)).root) for name in slower]

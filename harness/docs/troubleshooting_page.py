@@ -56,7 +56,7 @@ _CURES_BY_START = {
     "rigs need an x86-64 host": "run it on an x86-64 machine",
     "QEMU does not answer": "`zonelab rig down`, then `up`; docs/rigs.md names its log",
     "cannot start": "the command after `--` must be a program on this host",
-    "no study named": "`zonelab plan --list` names them",
+    "no study was given": "`zonelab plan --list` names them",
 }
 
 

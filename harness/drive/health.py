@@ -74,8 +74,8 @@ def wait_cool(host: Host, name: str, say: Callable[[str], None]) -> int | None:
             return kelvin or None
         if host.monotonic() > deadline:
             raise HostError(
-                f"{name} stays at {kelvin - 273} degrees C, it warns at {limit - 273}",
-                hint="improve its cooling; a warm drive slows itself down",
+                f"{name} stays at {kelvin - 273} degrees C; it warns above {limit - 273}",
+                hint="cool it better: a warm drive slows itself down",
                 code="drive-hot",
             )
         if not announced:

@@ -98,7 +98,7 @@ def _namespaces(
     if zone_size is None:
         raise ConfigError(
             f"{drive.controller.model} offers no zones in blocks of {wanted.block} B",
-            hint=f"bytes of blocks with zones: {_zoned_blocks(drive)}",
+            hint=f"choose another block size in B: {_zoned_blocks(drive)}",
             code="no-zoned-format",
         )
     capacity, unit = _zone(drive, wanted, zone_size)
@@ -178,7 +178,7 @@ def _zone(drive: Drive, wanted: Wanted, zone_size: Bytes) -> tuple[Bytes, int]:
     if not 0 < wanted.zone_capacity <= zone_size:
         raise ConfigError(
             f"a zone of {zone_size} B cannot hold {wanted.zone_capacity} B",
-            hint="name the zone capacity, not the zone size",
+            hint="give the zone capacity, which is at most the zone size",
             code="zone-capacity",
         )
     return wanted.zone_capacity, wanted.zone_capacity

@@ -48,7 +48,7 @@ def probe_plugin(program: Path) -> Reason | None:
         return Reason(
             "zenfs-built-in",
             f"ZenFS is built into the user's db_bench, so {program} cannot use it",
-            "give it as a plug-in: -e zenfs_plugin=",
+            "use ZenFS as a plug-in: -e zenfs_plugin=FILE.so",
         )
     try:
         same = ldd.rocksdb(plugin) == ldd.rocksdb(program)

@@ -246,7 +246,7 @@ def _probe_limits(device: Device) -> Reason | None:
     if (device.zone_capacity or 0) < _MIN_ZONE_CAPACITY:
         return Reason(
             "zones-too-small",
-            f"zlfs keeps its metadata log in one zone and needs {_MIN_ZONE_CAPACITY} B of "
+            f"zlfs keeps its metadata log in one zone, so it needs {_MIN_ZONE_CAPACITY} B of "
             f"capacity, zones of {device.path} have {device.zone_capacity} B",
             "use a namespace with larger zones",
         )

@@ -69,7 +69,7 @@ class Guard:
         if consent not in self._erase:
             raise GuardRefused(
                 f"namespace {identity} is not attached: its contents are unknown",
-                hint=f"attach it to have it checked, or -e erase={consent}",
+                hint=f"attach it, so that it can be checked, or -e erase={consent}",
                 code="not-attached",
             )
         self._needed.add(consent)
@@ -203,7 +203,9 @@ def companion(
     if named is not None:
         found = host.device(named)
         if found.zoned:
-            return None, Reason("conventional-zoned", f"{found.path} is zoned", hint)
+            return None, Reason(
+                "conventional-zoned", f"{found.path} is zoned, not conventional", hint
+            )
         reasons = guard.examine(found, device)
         return (None, reasons[0]) if reasons else (found, None)
     refused: Reason | None = None
@@ -212,7 +214,7 @@ def companion(
             continue
         candidate = host.device(str(host.sysfs.dev / name))
         if remainder is not None and candidate.identity.key == remainder.identity.key:
-            why = f"{candidate.path} is the remainder, so it is no conventional device of a run"
+            why = f"{candidate.path} is the remainder, so runs cannot use it as conventional device"
             refused = Reason("conventional-remainder", why, other)
             continue
         reasons = guard.examine(candidate, device)

@@ -52,7 +52,7 @@ def _lock(handle: int, path: str) -> None:
             return
     raise HostError(
         f"another program has kept {path} locked for {_LOCK_TRIES * _LOCK_PAUSE_SECONDS:.0f} s",
-        hint="lsof shows the program",
+        hint="end that program; lsof names it",
         code="device-locked",
     )
 
@@ -99,6 +99,6 @@ class Hold:
                 return handle
         raise GuardRefused(
             f"another program now has {device.path} open exclusively",
-            hint="lsof shows the program",
+            hint="end that program; lsof names it",
             code="busy",
         )

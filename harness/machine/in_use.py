@@ -79,7 +79,7 @@ def _listed_uses(host: Host, device: Device, exported_as: str = "") -> Iterator[
     holders = sysfs.holders(name) + disk_users
     if holders:
         names = ", ".join(sysfs.text(holder, "dm/name") or holder for holder in holders)
-        yield Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree")
+        yield Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree shows it")
     yield from _properties(sysfs, device)
     twins = set(_same_identity(host, device)) - {name, exported_as, sysfs.exported(name)}
     if twins:
@@ -115,7 +115,7 @@ def _properties(sysfs: Sysfs, device: Device) -> Iterator[Reason]:
     if not device.identity.stable:
         yield Reason(
             "identity-unstable",
-            f"{device.path} has no name but the kernel's, which another drive can have later",
+            f"{device.path} has only the kernel's name, which another drive can get later",
             "use a drive with a WWID or serial number; a virtual disk can be given one",
         )
 
@@ -146,7 +146,7 @@ def _open_uses(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
         yield Reason(
             "busy",
             f"a program has {device.path} open exclusively, or it is mounted in another namespace",
-            "lsof shows the program, lsns -t mnt other mount namespaces",
+            "end it: lsof names the program, lsns -t mnt lists other mount namespaces",
         )
         return
     if not openers.sees_all(host.proc):
@@ -166,7 +166,7 @@ def _open_uses(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
         yield Reason(
             "opened",
             f"{found.seen[0].path} is open for writing by {by}",
-            f"it can write to {device.path}: end the program",
+            f"end the program: it can write to {device.path}",
         )
     elif found.unreadable:
         yield Reason(

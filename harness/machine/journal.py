@@ -122,6 +122,6 @@ def _parse(line: str, where: str) -> JournalEntry:
     except (ValueError, ConfigError) as error:
         raise HostError(
             f"{where} is damaged: {error}",
-            hint="move the journal away; devices that are not empty need -e erase=IDENTITY@DIGEST",
+            hint="move it away; devices that are not empty then need -e erase=IDENTITY@DIGEST",
             code="journal-damaged",
         ) from None

@@ -34,7 +34,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
         except BlockingIOError:
             raise HostError(
                 f"another run is under way: {holder(path) or 'unknown'}",
-                hint="zonelab status shows it; one run at a time keeps the numbers clean",
+                hint="wait for its end: zonelab status shows it",
                 code="locked",
             ) from None
         os.ftruncate(fd, 0)

@@ -82,7 +82,7 @@ def part_of(study: Study, rig: str) -> Study:
     if rig not in study.rigs:
         raise ConfigError(
             f"study {study.name} has no levels for rig {rig!r}",
-            hint=nearest(rig, study.rigs) if study.rigs else "it names no rigs: omit --rig",
+            hint=nearest(rig, study.rigs) if study.rigs else "the study names no rigs: omit --rig",
             code="unknown-rig",
         )
     kept = tuple(entry for entry in study.entries if entry.label in study.rigs[rig])

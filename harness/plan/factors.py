@@ -69,7 +69,7 @@ def _occupancy(value: Flag) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:  # noqa: PLR2004
         raise ConfigError(
             f"{FINISH} {value!r} is not a whole number from 0 to 100",
-            hint="it is 100 minus finish_remaining_pct of ZenFS",
+            hint="write 0 to 100: it is 100 minus finish_remaining_pct",
             code="bad-field",
         )
     return value

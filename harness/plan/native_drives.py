@@ -121,7 +121,9 @@ def _drive(text: str, configs: Path) -> PlannedDrive:
     model = drive_files.load_model(name, configs)
     if model.zones is None:
         raise ConfigError(
-            f"model {name} has no zones", hint="zonelab model list shows which have", code="model"
+            f"model {name} has no zones",
+            hint="zonelab model list shows models with zones",
+            code="model",
         )
     _check_core(model, configs)
     if "capacity" in given:

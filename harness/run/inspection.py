@@ -24,7 +24,7 @@ def require_zoned(device: Device) -> None:
     if not device.zoned:
         raise GuardRefused(
             f"{device.path} is not a zoned block device",
-            hint="lsblk -o NAME,ZONED,SIZE,MODEL shows which are",
+            hint="name one that lsblk -o NAME,ZONED,SIZE,MODEL lists as host-managed",
             code="not-zoned",
         )
 
@@ -92,7 +92,7 @@ def inspect(
 def _require_conventional(device: Device) -> None:
     if device.zoned:
         raise GuardRefused(
-            f"{device.path} is zoned",
+            f"{device.path} is zoned, not conventional",
             hint="conventional_device= takes devices without zones",
             code="conventional-zoned",
         )

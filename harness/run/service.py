@@ -108,7 +108,7 @@ def _at_work(paths: Paths, campaign: str) -> str:
     if not holder.startswith(f"campaign {campaign} "):
         raise HostError(
             f"another run is under way: {holder or 'unknown'}",
-            hint="zonelab status shows it; one run at a time keeps the numbers clean",
+            hint="wait for its end: zonelab status shows it",
             code="locked",
         )
     return f"already running: {holder}; {_line(paths, campaign)}".rstrip("; ")

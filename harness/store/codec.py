@@ -44,7 +44,7 @@ def check_version(data: Any, what: str) -> None:
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise ConfigError(
-            f"{what} has schema_version {version!r}, this zonelab reads {SCHEMA_VERSION}",
+            f"{what} has schema_version {version!r}, but this zonelab reads {SCHEMA_VERSION}",
             hint="use the zonelab release that wrote it, or start a new campaign",
             code="schema-version",
         )

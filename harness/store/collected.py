@@ -32,7 +32,9 @@ def collect(source: Path, into: Path) -> Collected:
         HostError: the disk is full.
     """
     if not source.exists():
-        raise UsageError(f"{source} does not exist", hint="--from names runs/ or a .tar")
+        raise UsageError(
+            f"{source} does not exist", hint="give --from a folder runs/ or a .tar file"
+        )
     runs = into / "runs"
     with full_disk_is_clear(runs):
         runs.mkdir(parents=True, exist_ok=True)

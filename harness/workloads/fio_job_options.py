@@ -123,7 +123,7 @@ def _zones(job: DriveJob, client: JobClient, device: Device) -> dict[str, Scalar
         raise ConfigError(
             f"client {client.name} of job {job.name}: {clones} zones at a time do not divide its "
             f"{end - first} zones and its depth, or its size the zone capacity",
-            hint="fio has a clone for each zone that is written at a time",
+            hint="change zones, depth or size: fio runs one clone for each zone at a time",
             code="does-not-fit",
         )
     if client.writes and (client.most_bytes or 0) > clones * zones * capacity:
@@ -148,7 +148,8 @@ def _part(job: DriveJob, client: JobClient, region: int) -> dict[str, Scalar]:
     first, end = client.range or (0, region)
     if end > region:
         raise ConfigError(
-            f"client {client.name} of job {job.name} needs a region of {end} B, it has {region} B",
+            f"client {client.name} of job {job.name} needs a region of {end} B; "
+            f"the region has {region} B",
             hint="raise region, lower its range, or use a larger device",
             code="does-not-fit",
         )

@@ -110,7 +110,7 @@ class _Zones:
                     raise ConfigError(
                         f"bs {format_size(size)} of sweep {sweep.name} does not divide the zone "
                         f"capacity {format_size(self.capacity)} of {device.path}",
-                        hint="fio could not fill a zone, and would rewrite the first for ever",
+                        hint="choose a bs that divides it; else fio fills no zone and never ends",
                         code="does-not-fit",
                     )
             most = max(sweep.zones, default=1)
@@ -219,7 +219,7 @@ def _check_blocks(sweeps: Sequence[Sweep], device: Device) -> None:
                 raise ConfigError(
                     f"bs {format_size(size)} of sweep {sweep.name} is not a multiple of the "
                     f"{device.logical_block_size} B blocks of {device.path}",
-                    hint="4KiB suits every device",
+                    hint="write 4KiB, which suits every device",
                     code="bad-field",
                 )
 

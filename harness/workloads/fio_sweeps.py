@@ -46,11 +46,11 @@ class Sweep:
     def check(self) -> None:
         """Refuse values that do not fit together (ConfigError)."""
         if not _NAME.match(self.name):
-            raise ConfigError(f"sweep {self.name!r}: names are of a-z, 0-9 and -")
+            raise ConfigError(f"sweep {self.name!r}: names are of the characters a-z, 0-9 and -")
         for field in ("bs", "iodepth", "zones", "numjobs", "rate", "prepare"):
             values = getattr(self, field)
             if len(set(values)) != len(values):
-                raise ConfigError(f"sweep {self.name}: {field} must differ")
+                raise ConfigError(f"sweep {self.name}: two values of {field} are equal")
         for size in self.bs:
             if not 0 < size <= LARGEST_BLOCK:
                 raise ConfigError(
@@ -58,7 +58,7 @@ class Sweep:
                     f"{format_size(LARGEST_BLOCK)}, which is one command with every driver"
                 )
         if 0 in self.rate:
-            raise ConfigError(f"sweep {self.name}: rate must be above 0; leave it out for none")
+            raise ConfigError(f"sweep {self.name}: rate must be above 0; without a limit, omit it")
         self._check_device()
         self._check_preparation()
 
@@ -80,7 +80,7 @@ class Sweep:
                 hint="zones on zoned devices, numjobs on conventional ones",
             )
         if self.zoned and self.rw == "randwrite":
-            raise ConfigError(f"sweep {self.name}: zones take no random writes")
+            raise ConfigError(f"sweep {self.name}: zones accept no random writes; use rw: write")
 
     def _check_preparation(self) -> None:
         unknown = set(self.prepare) - (_OF_ZONES if self.zoned else _OF_CONVENTIONAL)
@@ -122,7 +122,7 @@ class Fio:
     def check(self) -> None:
         """Refuse values that do not fit together (ConfigError)."""
         if not self.sweeps and not self.jobs:
-            raise ConfigError("it has no sweep and no job", hint="add sweeps, or jobs")
+            raise ConfigError("fio has no sweep and no job", hint="add sweeps or jobs")
         names = [sweep.name for sweep in self.sweeps]
         if len(set(names)) != len(names) or RESERVED & set(names):
             raise ConfigError(
@@ -131,7 +131,8 @@ class Fio:
             )
         if 0 < self.ramp < SHORTEST_RAMP:
             raise ConfigError(
-                f"ramp must be at least {SHORTEST_RAMP} s", hint="fio starts its jobs in the first"
+                f"ramp must be at least {SHORTEST_RAMP} s",
+                hint="fio needs the first second to start its jobs",
             )
         for sweep in self.sweeps:
             for size in sweep.bs:

@@ -210,7 +210,7 @@ class Kvmix(NativeProgram):
             if timed and (phase.work.insert or phase.work.gated):
                 raise ConfigError(
                     f"phase {phase.name} needs a number of operations",
-                    hint="inserts need a key space, gated operations need exact counts",
+                    hint="operations: {count: N}; inserts and gated operations take no duration",
                 )
         for before, after in itertools.pairwise(phases):
             if not (before.work.only_inserts or before.work.keeps_keys):

@@ -241,7 +241,7 @@ def _check_device(probe: ZoneProbe, device: Device) -> None:
             raise ConfigError(
                 f"{name} is not a multiple of the {device.logical_block_size} B blocks of "
                 f"{device.path}",
-                hint="4KiB suits every device",
+                hint="write 4KiB, which suits every device",
                 code="bad-field",
             )
     if probe.first_writes * probe.write_size + device.logical_block_size > capacity:

@@ -265,7 +265,7 @@ def test_the_report_has_curves_and_every_guideline(tmp_path: Path) -> None:
         ((str(CAPTURED), *DEVICE, "--skip", "*"), "that is not skipped"),
         ((str(CAPTURED), "--device", " ", "--campaign", "theirs"), "--device is empty"),
         ((str(CAPTURED), "--device", "x", "--campaign", "a/b"), "cannot name a campaign"),
-        ((str(CAPTURED), *DEVICE, "--scheduler", "none"), "--scheduler none: not PATTERN=NAME"),
+        ((str(CAPTURED), *DEVICE, "--scheduler", "none"), "--scheduler none is not PATTERN=NAME"),
         ((str(CAPTURED), *DEVICE, "--scheduler", "x=none"), "--scheduler: no file matches 'x'"),
         ((str(CAPTURED), *DEVICE, "--overwrites", "x"), "--overwrites: no file matches 'x'"),
         ((str(CAPTURED), *DEVICE, "--overwrites", "*_read_4k*"), "it does read"),
