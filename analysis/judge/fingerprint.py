@@ -24,7 +24,8 @@ GEOMETRY = {
 }
 # Flags that differ between any two runs and do not affect the comparison.
 _RUN_FLAGS = {"seed", "db", "fs_uri", "wal_dir", "env_uri", "report_file", "histogram"}
-# Compared fields of a level's record, besides its direct I/O. The rest are counters.
+# Compared fields of a level's record, besides its direct I/O. The rest are counters,
+# which differ between any two runs.
 _OF_LEVEL = ("mount_options", "gc_source", "program", "facts", "tracing")
 
 
@@ -68,7 +69,6 @@ def _fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
         found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
     found["code"] = code.fingerprint(recorded.pop("code", None))
     recorded["devices"] = _devices(recorded.get("devices"))
-    # The rest of the level's record are counters, which differ between any two runs.
     found["manifest"] = recorded | {
         "level": {key: level[key] for key in _OF_LEVEL if key in level}
         | {"direct_io": _record(_record(level.get("direct_io")).get("effective"))}

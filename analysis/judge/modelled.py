@@ -23,7 +23,7 @@ _TIMES = frozenset({"runtime", "startdelay"})
 _RATES = frozenset({"rate", "rate_iops"})
 # With fewer requests on time, percentiles describe the machine and not the model.
 ON_TIME = 0.99
-# With more lateness in all, so do other times: the mean latency is too long by this share.
+# Requests that take longer than in the model by more than this share make all times too long.
 LATE = 0.02
 # A phase whose speed in model time changes more at twice the dilation is held up by the processor.
 SAME = 0.05

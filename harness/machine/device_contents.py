@@ -72,7 +72,7 @@ class Contents:
         return found + [Signature(m.kind, m.label) for m in self._host.magics(device.path)]
 
     def fingerprint(self, device: Device) -> str:
-        """Return the form, a digest of samples, the boot's ID, and the writes since boot."""
+        """Return form, digest of samples, boot ID and writes since boot, as one text."""
         writes = self._host.write_count(device.name)
         return f"{_FORM}:{self.digest(device)}:{self._host.boot_id()}:{writes}"
 

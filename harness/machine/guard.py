@@ -193,7 +193,7 @@ def companion(
 ) -> tuple[Device | None, Reason | None]:
     """Choose the conventional device: the named one, else a blank sibling namespace.
 
-    The ``remainder`` is none: it is filled or purged before the runs, and must stay so.
+    The ``remainder`` is never chosen: it is filled or purged before the runs, and must stay so.
 
     Returns:
         The device, or the reason why there is none, with a hint about the option to use.

@@ -47,7 +47,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a live process holds the lock. It is asked for and never taken.
+    """Return whether a live process holds the lock, without taking it.
 
     Only root can ask; to others it counts as held, so that no work is reported as lost.
     """

@@ -12,7 +12,7 @@ from harness.store.spec import Device
 
 
 class NativeClaim:
-    """Has the interface of ``DeviceClaim``. A drive is the runner's own, made for one run.
+    """The claim on drives that the runner makes for one run, with the interface of ``DeviceClaim``.
 
     The lock of the drives' folder keeps other runs away, and the lock of the contents other
     programs.

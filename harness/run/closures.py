@@ -87,9 +87,10 @@ def rocksdb_to_level(phase: PhaseFacts, level: str, payload: Mapping[str, int]) 
 
 
 def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | None) -> Closure:
-    """Compare through a layer that hides its work: a difference is explained or unexplained.
+    """Compare the counts above and below a layer that does not count all of its work.
 
-    A negative difference: files were deleted before the page cache wrote them back.
+    A difference is explained or unexplained. It is negative if files were deleted before the page
+    cache wrote them back.
     """
     if above is None:
         return Closure(upper, lower, ClosureState.UNKNOWN, below=below)
@@ -121,7 +122,7 @@ def media(before: Snapshot, after: Snapshot) -> dict[str, int]:
     """
     found, last = _gained(before.media, after.media), after.media
     if not found or last is None:
-        return {}  # a barrier without a count can lack the other namespaces
+        return {}  # without a count, writes to other namespaces are unknown too
     others = {disk for group in last.covers.values() for disk in group} - set(after.used)
     return {} if any(after.written[disk] != before.written[disk] for disk in others) else found
 

@@ -17,7 +17,7 @@ from harness.tools.histogram import Histogram
 OLDEST = (3, 0)
 # Flag of a phase whose writes overwrite data, as the user declares.
 OVERWRITES = "overwrites"
-# Percent, ten-thousandths.
+# Metric → fio's percentile in percent, and the quantile in ten-thousandths.
 _QUANTILES = {
     "latency_p50": (50.0, 5000),
     "latency_p95": (95.0, 9500),

@@ -254,7 +254,7 @@ def _modelled(
     pad: Mapping[str, int] | None,
     programmed: int | None,
 ) -> dict[str, int | None]:
-    """Return M by device: H + P of zones, of a conventional drive only what a model programmed.
+    """Return M by device: H + P of zones; of a conventional drive, the bytes that a model wrote.
 
     Null means unknown: a drive without a count must not look as if it wrote nothing.
     """

@@ -80,7 +80,7 @@ class PhaseExecution:
 
 
 def seed(base_seed: int, phases: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
-    """Return a phase's seed: with one for all, overwrite would repeat the key order of the fill.
+    """Return a phase's seed. With equal seeds, overwrite would repeat the key order of the fill.
 
     db_bench adds the thread number to it, so phases are 100 apart (and blocks 10,000).
     """

@@ -88,7 +88,7 @@ def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], N
         done = proc.run(command, timeout=60, check=False)
         if done.ok:
             return True
-        # Without a unit twice, systemd refused. Once, the unit may just have exited.
+        # If no unit exists after two attempts, systemd refused. After one, it may just have exited.
         there, before = _unit_exists(), there
         if not (there or before) or time.monotonic() > deadline:
             raise HostError(

@@ -21,7 +21,8 @@ def mapped(
 ) -> Iterator[tuple[Device, Device | None]]:
     """Map the slices of a tenant inside the block; without slices, return its whole devices.
 
-    They are its zoned device, or the one with which its size is compared, and its companion.
+    The first is the zoned device; if the level uses none, it only gives the size to compare with.
+    The second is the conventional device.
 
     Args:
         host: the machine.

@@ -17,7 +17,7 @@ _AGAIN = "repeat the command: complete runs are kept, and it resumes"
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """``over``: there is no reason to wait longer. ``error``: why the wait for it is given up."""
+    """``over``: the wait for this host ends. ``error``: why, if its campaign has not ended."""
 
     over: bool
     line: str
