@@ -1,3 +1,3 @@
-"""zonelab: how should RocksDB sit on a zoned (ZNS) SSD, answered with evidence."""
+"""zonelab measures how RocksDB should use a zoned (ZNS) SSD."""
 
 __version__ = "0.1.0"

@@ -12,7 +12,7 @@ from harness.errors import ExitCode, UsageError
 from harness.replay.campaign_writer import check_name
 from harness.store.campaign import RESULTS
 
-SUMMARY = "make a campaign of measurements that others published"
+SUMMARY = "make a campaign from measurements of others (JSON files of fio)"
 GROUP = "users"
 SHIPPED = False
 HELP = """\

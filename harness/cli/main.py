@@ -17,7 +17,7 @@ from harness import __version__
 from harness.cli import commands
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 
-DESCRIPTION = "How should RocksDB sit on a zoned (ZNS) SSD? Answered with evidence."
+DESCRIPTION = "Measure how RocksDB should use a zoned (ZNS) SSD."
 EXAMPLES = """examples:
   zonelab inspect nvme0n2
   zonelab plan --list

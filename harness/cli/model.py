@@ -17,7 +17,7 @@ from analysis.read import points
 from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli import model_devices, model_guidelines
-from harness.cli.output import add_format, add_repeatable, print_records
+from harness.cli.output import add_action, add_format, add_repeatable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.plan import drive_files, model_verdicts
 from harness.plan.curve_models import CurveSet
@@ -61,11 +61,11 @@ _US = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="list the models, with their drives")
-    show = actions.add_parser("show", help="print every number of a model with its origin")
-    validate = actions.add_parser("validate", help="print each curve's error to measured points")
-    run = actions.add_parser("run", help="play jobs")
-    fitting = actions.add_parser("fit", help="adjust the numbers marked fitted to measured points")
+    listing = add_action(actions, "list", "list the models, with their drives")
+    show = add_action(actions, "show", "print every number of a model with its origin")
+    validate = add_action(actions, "validate", "print each curve's error to measured points")
+    run = add_action(actions, "run", "play jobs")
+    fitting = add_action(actions, "fit", "adjust the numbers marked fitted to measured points")
     for action in (show, validate, run, fitting):
         action.add_argument("model", metavar="MODEL", help="name, or path of a .yml file")
     each = {listing: _list, show: _show, validate: _validate, run: _run, fitting: _fit}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli.output import add_format, add_repeatable, print_records
+from harness.cli.output import add_action, add_format, add_repeatable, print_records
 from harness.errors import ConfigError, ExitCode, GuardRefused, UsageError
 from harness.machine import scopes
 from harness.observe import zoneblk as observed
@@ -27,7 +27,7 @@ _MODEL = "name, or path of a .yml file"
 
 def add_arguments(actions: Any) -> None:
     """Declare the actions and their options."""
-    up = actions.add_parser("up", help="serve a model as a block device (root, Linux >= 6.6)")
+    up = add_action(actions, "up", "serve a model as a block device (root, Linux >= 6.6)")
     up.add_argument("model", metavar="MODEL", help=_MODEL)
     up.add_argument(
         "--dilation", type=int, default=1, metavar="K", help="K times slower (default: 1)"
@@ -38,7 +38,7 @@ def add_arguments(actions: Any) -> None:
         action="store_true",
         help="accept a model that is not validated, or whose core curves fail",
     )
-    export = actions.add_parser("export", help="write a model as JSON, for zlfs://model:FILE.json")
+    export = add_action(actions, "export", "write a model as JSON, for zlfs://model:FILE.json")
     export.add_argument("model", metavar="MODEL", help=_MODEL)
     export.add_argument("--out", type=Path, metavar="FILE.json", help="default: print it")
     for action in (up, export):
@@ -46,9 +46,9 @@ def add_arguments(actions: Any) -> None:
             "--capacity", metavar="SIZE", help="of all zones together, e.g. 8GiB (default: MODEL's)"
         )
         add_repeatable(action, "--set", "FIELD=VALUE", "replace a number, e.g. zones.size=8MiB")
-    down = actions.add_parser("down", help="remove a modelled device and its data")
+    down = add_action(actions, "down", "remove a modelled device and its data")
     down.add_argument("device", metavar="DEVICE", help="for example ublkb0")
-    devices = actions.add_parser("devices", help="list the modelled devices that are up")
+    devices = add_action(actions, "devices", "list the modelled devices that are up")
     for action in (up, devices):
         add_format(action)
     for action, do in ((up, _up), (export, _export), (down, _down), (devices, _devices)):

@@ -11,7 +11,7 @@ from analysis.judge import agreement, block_level
 from analysis.judge.block_level import GuidelineEvidence, JudgedGuideline
 from analysis.model import sweeps
 from analysis.read.block import BlockPoint
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_action, add_format, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.plan import model_verdicts
 from harness.plan.drive_files import load_model
@@ -25,7 +25,7 @@ _REPETITIONS = 3  # the least number with which values that do not vary are exac
 
 def add_arguments(actions: Any) -> argparse.ArgumentParser:
     """Declare the action and its own options; return its parser."""
-    action = actions.add_parser("guidelines", help="compare published guidelines with models")
+    action = add_action(actions, "guidelines", "compare published guidelines with models")
     action.add_argument(
         "model", nargs="+", metavar="MODEL", help="one with zones, a conventional one, or both"
     )

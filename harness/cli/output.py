@@ -52,6 +52,12 @@ def add_different_code(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    """Declare an action of a command; the list of actions and its own help show the summary."""
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    return parser
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Declare ``--format``."""
     parser.add_argument(

@@ -27,7 +27,7 @@ drives are emulated NVMe ZNS namespaces, or modelled drives.
 examples:
   zonelab rig up            boot the NVMe rig (builds its image first) and show how to reach it
   zonelab rig exec nvme -- ansible-playbook site.yml    boot, run, always stop
-  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01    run it twice, compare all bits
+  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01    run it again, compare files
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 

@@ -36,7 +36,7 @@ the replay failed"""
 
 def add_arguments(commands: Any) -> None:
     """Declare the action."""
-    summary = "execute a run of a timed rig again; print whether it repeats to the bit"
+    summary = "execute a run of a timed rig again; print whether its files are identical"
     sub = commands.add_parser(
         "replay",
         help=summary,

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_repeatable
+from harness.cli.output import add_action, add_repeatable
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.observe import rocksdb_build
 from harness.store.codec import decode, encode
@@ -37,20 +37,18 @@ _SOURCE = "rocksdb"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare sub-commands."""
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    fetch = commands.add_parser("fetch", help="fetch the source of the installed package")
+    fetch = add_action(commands, "fetch", "fetch the source of the installed package")
     fetch.add_argument("folder", type=Path, help="folder for the source tree")
-    describe = commands.add_parser("describe", help="describe a build (on the host that builds)")
+    describe = add_action(commands, "describe", "describe a build (on the host that builds)")
     describe.add_argument("source", type=Path, metavar="TREE", help="source of RocksDB")
     add_repeatable(describe, "--plugin", "NAME=FOLDER", "plug-in and its source; repeatable")
     describe.add_argument("--cxxflags", default="", metavar="FLAGS", help="flags of the compiler")
     add_repeatable(describe, "--option", "NAME=VALUE", "option of CMake; repeatable")
-    identify = commands.add_parser("identify", help="print the build's id (where the patches are)")
+    identify = add_action(commands, "identify", "print the build's id (where the patches are)")
     identify.add_argument(
         "--patches", type=Path, metavar="FOLDER", help="folder with VERSION/*.patch"
     )
-    plugin = commands.add_parser(
-        "plugin", help="build a plug-in that this host's db_bench preloads"
-    )
+    plugin = add_action(commands, "plugin", "build a plug-in that this host's db_bench preloads")
     plugin.add_argument("plugin", metavar="NAME=FOLDER", help="plug-in and its source")
     plugin.add_argument(
         "--into", type=Path, required=True, metavar="FOLDER", help="folder of builds and sources"

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rig",
         default="",
         metavar="NAME",
-        help=f"run all of it on this rig (default: those that it names, else {model.DEFAULT})",
+        help=f"run the whole study on this rig (default: the rigs it names, else {model.DEFAULT})",
     )
     parser.add_argument(
         "--device",
@@ -88,7 +88,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replace a field of the study; repeatable; separate several fields with spaces",
     )
     parser.add_argument(
-        "--retry", default="", metavar="A,B", help="repeat runs with these statuses"
+        "--retry",
+        default="",
+        metavar="A,B",
+        help="repeat runs with these statuses: failed,invalid,skipped,aborted",
     )
     parser.add_argument(
         "--bytes-only", action="store_true", help="on modelled drives: no second campaign for times"
