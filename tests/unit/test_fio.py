@@ -421,7 +421,7 @@ def test_phases_are_shuffled_behind_what_prepares_them() -> None:
     ("sweep", "words"),
     [
         ({"bs": ["256KiB"]}, "at most 128.0 KiB"),
-        ({"bs": ["4KiB", "4KiB"]}, "bs must differ"),
+        ({"bs": ["4KiB", "4KiB"]}, "two values of bs are equal"),
         ({"bs": ["24KiB"]}, "no multiple of bs"),
         ({"rate": [0]}, "rate must be above 0"),
         ({"numjobs": [2]}, "numjobs does not apply"),
