@@ -98,7 +98,7 @@ def _namespaces(
     if zone_size is None:
         raise ConfigError(
             f"{drive.controller.model} offers no zones in blocks of {wanted.block} B",
-            hint=f"choose another block size in B: {_zoned_blocks(drive)}",
+            hint=f"choose a block size (in B) with zones: {_zoned_blocks(drive)}",
             code="no-zoned-format",
         )
     capacity, unit = _zone(drive, wanted, zone_size)

@@ -83,7 +83,7 @@ def test_the_order_is_corrected_for_all_pairs(tmp_path: Path) -> None:
 def test_a_claimed_pair_is_corrected_for_the_claims_and_not_for_all_pairs(tmp_path: Path) -> None:
     """p of the pair alone is 0.0097: five claims leave it below 0.05, and six do not."""
     claimed = Claim("C1", WRITTEN, "zlfs", "zenfs", "better")
-    untested = [Claim(f"U{n}", WRITTEN, "dm-zap", EXT4, "better") for n in range(5)]
+    untested = [Claim(f"U{n}", WRITTEN, f"dm-zap-{n}", EXT4, "better") for n in range(5)]
     five = compared(tmp_path / "five", 0.02, claims=(claimed, *untested[1:]))
     assert " Against the next, zenfs: ratio 0.943 (" in answers(five)[0].text
     six = compared(tmp_path / "six", 0.02, claims=(claimed, *untested))
@@ -96,7 +96,7 @@ def test_values_of_other_strata_do_not_count(tmp_path: Path) -> None:
     """With two threads, zenfs is nearer; the lowest value is one of one thread."""
     found = compared(tmp_path / "c", 0.018, factors=({"threads": 1}, {"threads": 2}))
     which = answers(found)[0].text
-    assert which.startswith("zlfs (threads 1) has the lowest device written in overwrite: ")
+    assert which.startswith("With threads 1, zlfs has the lowest device written in overwrite: ")
     assert " Against the next, zenfs: ratio 0.943 (" in which
     (best,) = (row for row in found.rows if (row.level, row.stratum) == ("zlfs", "threads 1"))
     assert len(order.against_others(found, found.rows, best)) == 2
