@@ -179,7 +179,10 @@ class Rig(_Data):
         default=None, description="maps to -icount: the guest's clock counts instructions"
     )
     dilation: int = Field(
-        default=1, ge=1, le=2000, description="guest seconds per second of a modelled drive"
+        default=1,
+        ge=1,
+        le=1000,  # zoneblk takes 2000, which the rig that checks times needs
+        description="guest seconds per second of a modelled drive",
     )
     overhead: str = Field(
         default="0us",
