@@ -17,13 +17,16 @@ pytestmark = pytest.mark.slow
 
 PATIENCE = 300.0  # seconds, for a machine under load; less than the sleeps
 # The real command with the slow parts replaced: no image, no guest, a QEMU that writes its pid.
+# These tests may run under nohup, which ignores SIGHUP.
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
 from harness.cli import main
 from harness.rig import control, guest, model, prerequisites, qemu, state
 from harness.rig.recipe import Image
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 here = Path(sys.argv[1])
 state.BUILD = here
 image = Image(here / "image")

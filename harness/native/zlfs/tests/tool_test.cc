@@ -305,7 +305,7 @@ TEST_F(Tool, NamesOfAnyBytesArePrinted) {
 TEST_F(Tool, OutputThatCannotBeWrittenIsAnError) {
   const std::string spec = Spec("d");
   ASSERT_EQ(Run("mkfs", spec), 0) << err_;
-  for (const char* const command : {"df", "list", "dump", "fsck"}) {
+  for (const char* const command : {"df", "list --format=json", "dump", "fsck"}) {
     EXPECT_EQ(Run(command, spec, ">/dev/full"), 4) << command;
     EXPECT_EQ(err_.rfind("zlfs: the output cannot be written", 0), 0U) << err_;
   }
