@@ -59,15 +59,17 @@ class CallbackModule(Default):
         host = result._host.get_name()
         if self._shown.get(host) != line:
             self._shown[host] = line
-            shown = self._in_our_time(host, line, left, uptime)
-            predicted = left is None or done == self._done_before.setdefault(host, done)
-            self._display.display(f"  {host}: {line if predicted else shown}")
+            self._display.display(f"  {host}: {self._in_our_time(host, line, left, done, uptime)}")
 
-    def _in_our_time(self, host: str, line: str, left: float | None, uptime: float) -> str:
+    def _in_our_time(
+        self, host: str, line: str, left: float | None, done: int, uptime: float
+    ) -> str:
         """Return the line with the seconds that are left on this machine's clock."""
         now = time.monotonic()
         first, first_uptime = self._clocks.setdefault(host, (now, uptime))
-        if left is None or uptime - first_uptime < _TELLING_SECONDS:
+        if left is None or done == self._done_before.setdefault(host, done):
+            return line
+        if uptime - first_uptime < _TELLING_SECONDS:
             return line
         pace = (now - first) / (uptime - first_uptime)
         if abs(pace - 1) < _SAME_CLOCK:
