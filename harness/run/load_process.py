@@ -15,7 +15,6 @@ from harness.tools import proc
 from harness.tools.virtual_clock import patience
 
 _GRACE_SECONDS = 5  # from SIGTERM to SIGKILL
-_TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,7 @@ def run_program(
     timeout: float,
     started: Callable[[int], None],
     tick: Callable[[float], None],
+    tick_seconds: float,
     stalled: Callable[[float], bool],
     clock: Callable[[], float],
 ) -> ProgramExit:
@@ -68,8 +68,9 @@ def run_program(
         stderr: file for its messages.
         timeout: seconds.
         started: called once with the process id.
-        tick: called about once a second with the seconds so far.
-        stalled: called about once a second with the seconds so far; True ends the program.
+        tick: called every ``tick_seconds`` with the seconds so far.
+        tick_seconds: the time between two calls, on this machine's clock.
+        stalled: called before each tick with the seconds so far; True ends the program.
         clock: monotonic seconds.
 
     Raises:
@@ -83,7 +84,7 @@ def run_program(
     with cleaned(lambda: _end(child), although_hung=True):
         started(child.pid)
         with proc.watched(child.pid) as ended:
-            while not ended(_TICK_SECONDS):
+            while not ended(tick_seconds):
                 seconds = clock() - begin
                 timed_out, gave_up = seconds > timeout, stalled(seconds)
                 if timed_out or gave_up:

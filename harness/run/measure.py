@@ -52,12 +52,14 @@ class Measurement:
         self._tenants = tuple(tenants)
         self._zoned = tuple(zoned)
         self._tracer = tracer
+        # On a slow clock, a tick each second costs a twelfth of a run's instructions.
+        self._tick_seconds = interval(spec.device.dilation)
         self._sampler = Sampler(
             tenants[0].running.writer.path / "series",
             observers(context, tenants, zoned),
             clock=context.host.monotonic,
             began=record.began,
-            interval=interval(spec.device.dilation),
+            interval=self._tick_seconds,
         )
         for tenant in tenants:
             tenant.running = replace(tenant.running, marks=self._sampler.marks)
@@ -176,6 +178,7 @@ class Measurement:
             spec,
             seconds_left=self._record.seconds_left(),
             tick=self._tick,
+            tick_seconds=self._tick_seconds,
         )
         self._context.stop.check()
         if not facts.ended_well:

@@ -113,8 +113,9 @@ def execute(
     *,
     seconds_left: float,
     tick: Callable[[ReadShare], None],
+    tick_seconds: float,
 ) -> PhaseFacts:
-    """Run a phase's program once and add the phase to the tenant."""
+    """Run a phase's program once, with a tick at each interval; add the phase to the tenant."""
     running, host = tenant.running, context.host
     prepared = prepare(context, tenant, spec)
     started, offset = host.now(), host.monotonic() - running.began
@@ -144,6 +145,7 @@ def execute(
             timeout=min(time_limit(spec), seconds_left),
             started=begin,
             tick=on_tick,
+            tick_seconds=tick_seconds,
             stalled=progress.stalled,
             clock=host.monotonic,
         )

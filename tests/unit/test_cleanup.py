@@ -373,6 +373,7 @@ def test_a_program_that_cannot_be_ended_does_not_hide_the_error_before(
             timeout=60,
             started=started,
             tick=lambda _: None,
+            tick_seconds=0.1,
             stalled=lambda _: False,
             clock=lambda: 0.0,
         )

@@ -86,6 +86,7 @@ def load(argv: list[str], folder: Path) -> None:
         timeout=0.5,
         started=lambda _: None,
         tick=lambda _: None,
+        tick_seconds=0.1,
         stalled=lambda _: False,
         clock=time.monotonic,
     )

@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ from harness.observe import zoneblk as served
 from harness.observe.tracing import bpf_source
 from harness.observe.tracing.bpf_answers import Grouping
 from harness.observe.tracing.bpf_source import BpfSource
-from harness.run import load_process, phase, result_builder, service, stall, window
+from harness.run import load_process, measure, phase, result_builder, service, stall, window
 from harness.run.load_process import ProgramExit
 from harness.run.result_builder import ResultBuilder
 from harness.run.stall import PhaseProgress
@@ -51,6 +53,12 @@ def jumping() -> Any:
 def host(*times: float) -> Any:
     ticks: Iterator[float] = iter(times) if times else (number * JUMP for number in count())
     return SimpleNamespace(monotonic=lambda: next(ticks))
+
+
+@dataclass
+class _Running:
+    writer: Any
+    marks: Any = None
 
 
 def completed(code: int, stderr: str = "") -> proc.Completed:
@@ -218,6 +226,57 @@ def patched(patch: Patch, cmdline: str) -> None:
         patch.setattr(module, "patience", lambda: virtual_clock.factor(cmdline))
 
 
+@pytest.mark.parametrize(("tick_seconds", "looked"), [(0.02, True), (60.0, False)])
+def test_a_program_is_looked_at_once_per_tick(
+    tmp_path: Path, tick_seconds: float, looked: bool
+) -> None:
+    """On a slow clock, looks each second would take a good part of the guest's instructions."""
+    stalls, ticks = list[float](), list[float]()
+    ended = load_process.run_program(
+        ["sleep", "0.5"],
+        env={},
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        timeout=600,
+        started=lambda _: None,
+        tick=ticks.append,
+        tick_seconds=tick_seconds,
+        stalled=lambda seconds: bool(stalls.append(seconds)),
+        clock=time.monotonic,
+    )
+    assert ended.well
+    assert bool(ticks) == looked
+    assert stalls == ticks
+
+
+def test_a_run_is_looked_at_as_often_as_it_is_sampled(monkeypatch: Patch) -> None:
+    chosen = list[float]()
+    monkeypatch.setattr(measure, "observers", lambda *_: [])
+
+    def sampler(*_: object, interval: float, **__: object) -> Any:
+        chosen.append(interval)
+        return SimpleNamespace(marks=None)
+
+    monkeypatch.setattr(measure, "Sampler", sampler)
+    context: Any = SimpleNamespace(
+        host=SimpleNamespace(monotonic=None),
+        progress=SimpleNamespace(phase=lambda _: None),
+        stop=SimpleNamespace(check=lambda: None),
+    )
+    spec: Any = SimpleNamespace(device=SimpleNamespace(dilation=128), tenants=())
+    record: Any = SimpleNamespace(began=0.0, seconds_left=lambda: 60.0)
+    tenant: Any = SimpleNamespace(running=_Running(SimpleNamespace(path=Path())))
+
+    def execute(*_: object, tick_seconds: float, **__: object) -> Any:
+        chosen.append(tick_seconds)
+        return SimpleNamespace(ended_well=True)
+
+    monkeypatch.setattr(measure.phase, "execute", execute)
+    own = measure.Measurement(context, spec, record, [tenant], zoned=(), tracer=None)
+    own._phase(tenant, SPEC)
+    assert chosen == [4.0, 4.0]
+
+
 @pytest.mark.parametrize(("factor", "how"), [(1.0, (None, 9)), (100.0, (7, None))])
 def test_a_program_has_time_to_end(
     tmp_path: Path, monkeypatch: Patch, factor: float, how: tuple[int | None, int | None]
@@ -239,6 +298,7 @@ def test_a_program_has_time_to_end(
         timeout=60,
         started=lambda _: None,
         tick=lambda _: None,
+        tick_seconds=0.1,
         stalled=stalled,
         clock=lambda: 0.0,
     )
