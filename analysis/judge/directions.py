@@ -1,4 +1,4 @@
-"""Judges published directions of the finish threshold and of the zone size.
+"""Judges how metrics depend on the finish threshold and on the zone size.
 
 Page's test for ordered alternatives ranks the settings in each block and compares the ranks with
 the expected order. Blocks are seeds: runs with equal keys are not independent. Each value of the
@@ -93,23 +93,28 @@ class Along(StrEnum):
 
 
 class Word(StrEnum):
-    """The outcome of a published direction."""
+    """The outcome of a direction. Without a published one, the order found: rises or falls."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    RISES = "rises"
+    FALLS = "falls"
     NOT_SHOWN = "not shown"
     DEPENDS = "depends"  # on the other factor
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The claim that ``metric``, in ``unit``, rises or falls as a factor rises."""
+    """The claim that ``metric``, in ``unit``, rises or falls as a factor rises.
+
+    ``rises`` is None without a published claim.
+    """
 
     text: str
     metric: str
     unit: str
     along: Along
-    rises: bool
+    rises: bool | None
 
 
 # From [S4] (docs/methods.md). These are byte counts, which are valid on any device.
@@ -277,6 +282,8 @@ def _word(direction: Direction, p: float, rises: bool, table: FloatArray) -> Wor
     change = _change(table)
     if p >= _ALPHA or abs(change) <= NOISE_FLOOR or (change > 0) != rises:
         return Word.NOT_SHOWN
+    if direction.rises is None:
+        return Word.RISES if rises else Word.FALLS
     return Word.HOLDS if rises == direction.rises else Word.FAILS
 
 

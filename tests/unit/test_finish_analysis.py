@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +24,13 @@ from analysis.judge.directions import (
     SettingValue,
     Word,
 )
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show import drawing, finish_figures
 from analysis.show.finish_figures import Axis, Label
 from analysis.show.report import write_report
+from analysis.show.sections import finish
+from harness.metrics.catalogue import MetricKind
 from harness.store import checksums, rundir
 from harness.store.files import dumps
 from harness.store.result import Metric, Result, Status
@@ -69,6 +74,20 @@ def test_falling_and_rising_metrics_are_recognised() -> None:
     assert whole(pad, PAD_BY_SIZE).word is Word.HOLDS
     assert whole(pad, replace(PAD, rises=True)).word is Word.FAILS
     assert whole(pad, replace(PAD_BY_SIZE, rises=False)).word is Word.FAILS
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (falling, Word.FALLS),
+        (lambda size, step, _: size * (100.0 + step), Word.RISES),
+        (lambda size, step, _: size * (100.0 + step / 200), Word.NOT_SHOWN),  # below the floor
+        (lambda _size, _step, rng: rng.uniform(1, 2), Word.NOT_SHOWN),
+    ],
+)
+def test_without_a_published_direction_the_order_is_named(value: Value, word: Word) -> None:
+    order = Direction("t", "mix.throughput", "1/s", Along.THRESHOLD, rises=None)
+    assert whole(table("mix.throughput", value), order).word is word
 
 
 def test_every_stratum_is_judged_and_none_differs() -> None:
@@ -428,10 +447,36 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     rows = (folder / "report/tables/directions.csv").read_text().splitlines()
     assert sum("interaction with zone_size" in row for row in rows) == 2
     assert sum(": at 64.0 MiB," in row for row in rows) == 2
+    assert [row for row in rows if "overwrite: operations per second" in row] == [
+        f"f2fs,overwrite: operations per second over the {factor},not a result,-,-,"
+        for factor in ("finish occupancy", "zone size")
+    ]
     costs = (folder / "report/tables/finish_costs.csv").read_text()
     assert re.search(r"f2fs,64.0 MiB,0,100,.*2.50 s,0.500 s,12.5 %", costs)
     assert "infeasible" not in (folder / "report/tables/finish_costs.csv").read_text()
     assert (folder / "report/tables/infeasible.csv").read_text().count("no room left") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ([Verdict.NO_DIFFERENCE, Verdict.LOWER, Verdict.TOO_FEW], []),
+        ([Verdict.LOWER, Verdict.HOST_BOUND], ["host-bound"]),
+        ([Verdict.NOT_A_RESULT, Verdict.HOST_BOUND], ["host-bound", "not a result"]),
+    ],
+)
+def test_an_order_of_times_needs_a_verdict_in_every_row(
+    words: list[Verdict], refused: list[str]
+) -> None:
+    def row(metric: str, word: Verdict, kind: MetricKind = MetricKind.TIME) -> Any:
+        return SimpleNamespace(metric=metric, verdict=word, info=SimpleNamespace(kind=kind))
+
+    rows = [row("mix.throughput", word) for word in words]
+    rows += [row("mix.latency_p99", Verdict.NOT_COMPARABLE)]
+    rows += [row("run.pad_bytes", Verdict.NOT_COMPARABLE, MetricKind.BYTES)]
+    comparison: Any = SimpleNamespace(rows=rows)
+    assert finish._refusals(comparison, "mix.throughput") == refused
+    assert finish._refusals(comparison, "run.pad_bytes") == []
 
 
 @pytest.mark.slow

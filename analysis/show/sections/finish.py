@@ -10,7 +10,8 @@ from functools import partial
 from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
-from analysis.judge.directions import FinishSetting, SettingValue
+from analysis.judge.directions import Along, Direction, FinishSetting, SettingValue
+from analysis.judge.verdicts import Verdict
 from analysis.read import zones
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
@@ -29,8 +30,8 @@ ID, TITLE = "finish", "Finish threshold"
 METHOD = "finish-threshold-and-zone-size"
 FACTOR = "finish_occupancy_pct"
 _ABOUT = (
-    "Published directions, tested with Page's test for ordered alternatives, over all values of "
-    "the other factor and at each. A block is one seed."
+    "Page's test for ordered alternatives, over all values of the other factor and at each. A "
+    "block is one seed. A published direction holds or not; a time rises or falls with the factor."
 )
 _ABOUT_COSTS = (
     "Means over runs. Measured: seconds in these commands at the driver, not a result on an "
@@ -66,7 +67,12 @@ _PHASE_AXES = (
     ("latency_p99", "p99 latency", "us"),
     ("latency_p99_9", "p99.9 latency", "us"),
 )
-_DIRECTIONS = ("level", "published direction", "verdict", "p", "blocks", "evidence: means")
+_TESTED_TIMES = (
+    ("throughput", "operations per second", "1/s"),
+    ("latency_p99", "99th percentile of latency", "us"),
+)
+_FACTORS = {Along.THRESHOLD: "the finish occupancy", Along.ZONE_SIZE: "the zone size"}
+_DIRECTIONS = ("level", "direction", "verdict", "p", "blocks", "evidence: means")
 _INFEASIBLE = ("cell", "runs", "why it cannot hold the data")
 
 
@@ -110,7 +116,7 @@ def section(data: ReportData) -> Section | None:
     if not planned:
         return None
     by_row = grouped((run for run in planned if run.ok), lambda run: run.spec.row)
-    tested = [line for row, runs in by_row.items() for line in _test(row, runs)]
+    tested = [line for row, runs in by_row.items() for line in _test(comparison, row, runs)]
     plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
     costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
     parts: list[Part] = [
@@ -160,12 +166,47 @@ def setting_of(spec: RunSpec) -> FinishSetting:
     return spec.device.zone_size or 0, float(spec.factors[FACTOR])
 
 
-def _test(row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
+def _test(comparison: Comparison, row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
     points = points_of(runs)
-    for direction in directions.PUBLISHED:
+    for direction in (*directions.PUBLISHED, *_orders(comparison, points, runs)):
+        if refused := _refusals(comparison, direction.metric):
+            yield row, direction.text, ", ".join(refused), numbers.DASH, numbers.DASH, ""
+            continue
         for one in directions.judge(points, direction):
             p = numbers.formatted(one.p, ".2g")
             yield row, one.text, one.word.value, p, str(one.blocks), one.evidence
+
+
+def _orders(
+    comparison: Comparison, points: Sequence[SettingValue], runs: Sequence[RunRecord]
+) -> Iterator[Direction]:
+    """Return the compared times of measured phases, over each factor that varies."""
+    compared = {row.metric for row in comparison.rows}
+    settings = {point.setting for point in points}
+    several = {
+        Along.THRESHOLD: len(directions.thresholds(dict.fromkeys(settings))) > 1,
+        Along.ZONE_SIZE: len(directions.zone_sizes(dict.fromkeys(settings))) > 1,
+    }
+    for phase in dict.fromkeys(phase.name for run in runs for phase in run.measured):
+        for name, text, unit in _TESTED_TIMES:
+            metric = f"{phase}.{name}"
+            for along in Along:
+                if metric in compared and several[along]:
+                    over = f"{phase}: {text} over {_FACTORS[along]}"
+                    yield Direction(over, metric, unit, along, rises=None)
+
+
+def _refusals(comparison: Comparison, metric: str) -> list[str]:
+    """Return the verdicts of rows of a time that were not tested; empty for bytes.
+
+    Page's test says itself that runs are too few.
+    """
+    words = {
+        row.verdict
+        for row in comparison.rows
+        if row.metric == metric and row.info.kind is MetricKind.TIME
+    }
+    return sorted(word for word in words if word.is_silent and word is not Verdict.TOO_FEW)
 
 
 def _plots(
