@@ -121,6 +121,18 @@ def test_counts_that_do_not_vary_are_exact() -> None:
     assert stats.verdict(same, Better.LOWER) is Verdict.NO_DIFFERENCE
 
 
+def test_exact_counts_stay_as_they_are_and_need_no_partner() -> None:
+    """exp(log 44) is not 44, and a fourth run with the same count is a run too."""
+    found = estimate(group(40, 40, 40, 40), group(44, 44, 44))
+    assert (found.base_mean, found.mean) == (40.0, 44.0)
+    assert (found.method, found.n_base, found.n_level) == (Method.EXACT, 4, 3)
+
+
+def test_an_exact_difference_of_the_floor_is_within_it() -> None:
+    found = estimate(group(-100, -100, -100), group(-99, -99, -99))
+    assert [stats.p_beyond(found, floor) for floor in (0.0099, 0.01)] == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("base", [(10, 14), (40, 52), (10, 14, 17), (3e11, 3.1e11)])
 def test_a_spread_of_rounding_errors_is_none(base: tuple[float, ...]) -> None:
     found = estimate(group(*base), group(*(2 * value for value in base)))
