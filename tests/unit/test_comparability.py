@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from analysis.judge.comparability import (
     declared,
     differences,
     gathered,
+    owned_by_levels,
 )
 from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
@@ -155,13 +157,16 @@ def test_rigs_that_differ(
 
 
 def test_flags_of_a_phase_are_compared_where_phases_differ() -> None:
-    def found(flag: str) -> list[str]:
+    def found(phases: str) -> list[str]:
         base, level = (
-            {"flags.reads": {flag}, "phase.read.reads": {reads}} for reads in ("1000", "2000")
+            {"flags.reads": {"by phase"}, "phase.read.reads": {reads}, "workload.phases": {all_}}
+            for reads, all_ in (("1000", "read"), ("2000", phases))
         )
         return [one.key for one in differences(base, level, {"level"})]
 
-    assert found("by phase") == ["phase.read.reads"]
+    assert found("read") == ["phase.read.reads"]
+    # A user can permit other phases. That permits no other flags in a phase that both sides have.
+    assert found("fill, read") == ["phase.read.reads", "workload.phases"]
 
 
 def test_a_flag_that_one_side_lacks_in_a_phase_is_a_difference() -> None:
@@ -409,6 +414,28 @@ def test_a_level_owns_what_it_declares_and_nothing_else() -> None:
     assert listed("host.kernel", "manifest.packages.") == [(True, False)]
     assert listed("host.rocksdb", "host.") == [(True, False)]  # no level owns RocksDB itself
     assert diff("manifest.level.mount_options", {"a"}, {"b"}) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "key"),
+    [
+        ("xfs", "host.kernel"),  # it needs a newer kernel
+        ("zenfs", "manifest.level.program"),
+        # It needs mq-deadline, which has queue settings of its own.
+        ("zenfs", "scheduler"),
+        ("zenfs", "manifest.devices.zoned.scheduler"),
+        ("zenfs", "manifest.devices.zoned.queue.own.async_depth"),
+        ("zenfs", "manifest.devices.zoned.queue.path.nr_requests"),
+    ],
+)
+def test_a_level_owns_the_settings_that_it_needs(level: str, key: str) -> None:
+    def blocks(*levels: str) -> list[bool]:
+        runs: Any = [SimpleNamespace(spec=SimpleNamespace(level=name)) for name in levels]
+        found = differences({key: {"a"}}, {key: {"b"}}, {"level"}, owned=owned_by_levels(runs))
+        return [one.blocking for one in found]
+
+    assert blocks(BASE, "zlfs", "a level of a later release") == [True]
+    assert blocks(BASE, "a level of a later release", level) == [False]
 
 
 def test_derived_flags_may_follow_a_factor_but_not_a_level() -> None:
