@@ -153,6 +153,20 @@ def test_a_weaker_order_of_one_sign_is_no_interaction() -> None:
     assert found[0].word is Word.HOLDS
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_stratum_without_an_order_reverses_none(sign: int) -> None:
+    """Scores of 0 and sqrt(10) for five blocks: the squares around their mean add up to 5."""
+    points = [
+        SettingValue(size, step, "run.sa_host", 1 + slope * step / 1000, f"h/{block}")
+        for size, slope in ((SIZES[0], 0), (SIZES[1], sign))
+        for step in (0, 50, 100)
+        for block in range(5)
+    ]
+    found = directions.judge(points, GARBAGE)[-1]
+    assert found.p == pytest.approx(0.0253473, rel=1e-4)
+    assert found.word is Word.NOT_SHOWN
+
+
 def test_repetitions_with_one_seed_are_one_block() -> None:
     pad = table("run.pad_bytes", falling, repetitions=5)
     assert whole(pad, PAD).word is Word.HOLDS
@@ -237,6 +251,17 @@ def test_an_order_that_the_means_contradict_is_not_shown() -> None:
     assert against.word is Word.NOT_SHOWN
 
 
+@pytest.mark.parametrize(("last", "word"), [(101.0, Word.NOT_SHOWN), (101.1, Word.HOLDS)])
+def test_ends_that_differ_by_the_noise_floor_show_nothing(last: float, word: Word) -> None:
+    points = [
+        SettingValue(SIZES[0], step, "run.sa_host", value, f"h/{block}")
+        for step, value in ((0, 100.0), (50, 100.5), (100, last))
+        for block in range(3)
+    ]
+    found = whole(points, GARBAGE)
+    assert (found.p, found.word) == (pytest.approx(1 / 216), word)
+
+
 def test_a_rise_from_zero_is_a_rise() -> None:
     rising = table("run.sa_host", lambda _size, step, _rng: step)
     assert whole(rising, GARBAGE).word is Word.HOLDS
@@ -257,6 +282,12 @@ def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     ]
     found = whole(points, PAD)
     assert (found.word, found.blocks) == (Word.HOLDS, 2)  # over the four steps that all have
+
+
+def test_blocks_without_a_common_setting_are_not_compared() -> None:
+    points = [SettingValue(SIZES[0], step, "run.pad_bytes", 1.0, f"h/{step}") for step in STEPS]
+    found = directions.judge(points, PAD)
+    assert [(one.word, one.blocks) for one in found] == [(Word.NOT_SHOWN, 0)]
 
 
 def test_a_setting_that_half_of_the_blocks_have_is_compared() -> None:
