@@ -97,6 +97,13 @@ def test_a_stop_by_the_user_passes() -> None:
     assert isinstance(cleanup.first_of(ToolFailed("first"), Interrupted("stop")), Interrupted)
 
 
+def test_of_two_errors_the_first_is_raised_with_the_other() -> None:
+    first, other = ToolFailed("first"), ToolFailed("other")
+    assert cleanup.first_of(None, other) is other
+    assert cleanup.first_of(first, other) is first
+    assert cleanup.later(first) == (other,)
+
+
 def test_an_interrupt_from_the_terminal_does_not_reach_a_program_of_the_clean_up() -> None:
     """A terminal sends SIGINT to the process group of the runner."""
 
