@@ -19,6 +19,7 @@ from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.run import life
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter
+from tests.fixtures.claims import TwoDevices
 
 
 class Disk:
@@ -91,6 +92,19 @@ def test_a_short_write_of_the_journal_is_an_error_and_leaves_no_trace(tmp_path: 
     assert Journal(path).last("eui.1") == claim
     Journal(path).append(up)
     assert Journal(path).entries() == [claim, up]
+
+
+def test_a_wipe_is_synced_when_everything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry of the release follows, and states that no signature is left."""
+    lab, seen = TwoDevices(tmp_path), list[bytes]()
+    node = Path(lab.conventional.path)
+    head, tail = b"x" * 4096, b"y" * 4096
+    node.write_bytes(head + bytes(lab.conventional.size - 8192) + tail)
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append(node.read_bytes().strip(b"\0")))
+    lab.host.wipe(lab.conventional)
+    assert seen == [b""]
 
 
 def test_an_atomic_file_is_synced_before_and_after_its_rename(tmp_path: Path, disk: Disk) -> None:

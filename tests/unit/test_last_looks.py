@@ -18,6 +18,7 @@ from harness.machine.guard import companion
 from harness.machine.journal import JournalEvent
 from harness.machine.lock import exclusive
 from harness.machine.signals import Stop
+from harness.tools import zone_reset
 from tests.fixtures.claims import Lab, spy
 from tests.runner import fakes
 from tests.runner.fakes import namespace, put_btrfs, set_diskstats
@@ -81,6 +82,18 @@ def test_no_device_is_opened_exclusively_when_one_was_swapped(
     with pytest.raises(GuardRefused) as caught, claim.exclusively():
         raise AssertionError("the devices are held")
     assert (caught.value.code, opened) == ("identity-changed", [])
+
+
+def test_a_drive_that_is_swapped_while_the_runner_listens_is_noticed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard judges contents, and those of the other drive can be harmless."""
+    claim = lab.claim()
+    claim.require_allowed()
+    monkeypatch.setattr(lab.host, "pause", lambda _: lab.replace_by_another_drive("nvme0n1"))
+    with pytest.raises(GuardRefused) as caught, claim.exclusively():
+        raise AssertionError("the guard allowed another drive")
+    assert caught.value.code == "identity-changed"
 
 
 def test_bytes_of_the_own_wipe_are_no_writes_by_others(
@@ -270,6 +283,25 @@ def test_udev_is_kept_off_and_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
         assert (caught.value.code, len(sleeps)) == ("device-locked", 152)
     finally:
         os.close(other)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_kernel_refuses_to_empty_a_device_that_came_into_use(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, held: bool
+) -> None:
+    """O_EXCL fails on a mounted device, and on one that this process holds itself."""
+    opened, real = list[tuple[str, bool]](), os.open
+
+    def noted(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        opened.append((str(path), bool(flags & os.O_EXCL)))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: None)
+    monkeypatch.setattr(os, "open", noted)
+    node = Path(lab.conventional.path) if held else None
+    lab.host.wipe(lab.conventional, node)
+    zone_reset.reset_all(Path(lab.conventional.path), lab.conventional.size, node)
+    assert opened == [(lab.conventional.path, not held)] * 2
 
 
 def test_a_zoned_companion_is_refused(lab: Lab) -> None:
