@@ -215,7 +215,7 @@ class Contents:
             return
         zones = self._host.zones(device.path)
         counts = zone_reports.count(zones)
-        if counts.allocated or counts.full or counts.active:
+        if counts.full or counts.active:
             yield Reason(
                 "not-empty",
                 f"{device.path} has {counts.full + counts.active} zones that are not empty"

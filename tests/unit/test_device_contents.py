@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.machine import whole_digests
+from harness.machine import device_contents, whole_digests
 from harness.machine.device_contents import Contents
 from harness.machine.guard import companion
 from harness.machine.journal import JournalEvent
@@ -409,6 +409,22 @@ def test_equal_zone_reports_with_other_data_are_not_ours(lab: Lab) -> None:
         lab.poke(9 * ZONE_SIZE + place, b"o" if not place else b"\0", ZONED)
         lab.reboot()
         assert lab.code(lab.zoned) is None
+
+
+@pytest.mark.parametrize(
+    ("filled", "sampled"), [(4, [0, 1, 2, 3]), (5, [0, 2, 4]), (16, [0, 4, 8, 12])]
+)
+def test_of_very_many_zones_some_are_sampled(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, filled: int, sampled: list[int]
+) -> None:
+    """A drive with a hundred thousand zones is looked at many times in each run."""
+    monkeypatch.setattr(device_contents, "_MOST_ZONES", 4)
+    set_zones(lab.root, dict.fromkeys(range(filled), 16384))
+    contents = Contents(lab.host, lab.journal)
+    starts = [number * ZONE_SIZE for number in sampled]
+    assert contents._zone_samples(lab.host.zones(lab.zoned.path)) == [
+        (place, 4096) for start in starts for place in (start, start + 12288)
+    ]
 
 
 def test_a_zone_written_again_in_one_boot_is_not_ours(lab: Lab) -> None:
