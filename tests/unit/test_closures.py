@@ -361,6 +361,22 @@ def test_zeroes_explain_a_drive_of_which_every_written_disk_is_traced(
     assert (found.low, found.high) == (carried - room, carried + room)
 
 
+def test_zeroes_of_both_devices_of_a_drive_are_added() -> None:
+    kinds = [Commands(name, "write-zeroes", 0, 1, 30) for name in (ZONED, OTHER)]
+    both = (ZONED, OTHER)
+    first, last = (
+        snapshot(
+            {ZONED: written, OTHER: written},
+            conventional=OTHER,
+            witness=witness(2 * written - zeroes, covers=both),
+            trace=Trace(both, done, 0, {}, 0, (), None, 1),
+        )
+        for written, zeroes, done in ((0, 0, ()), (100, 60, tuple(kinds)))
+    )
+    (found,) = closures.kernel_to_device(first, last)
+    assert (found.state, found.explained) == (EXACT, {"Write Zeroes": -60})
+
+
 def test_requests_of_both_devices_are_added() -> None:
     both = {ZONED: Requests(1, 2, 3, 4), OTHER: Requests(10, 20, 30, 40)}
     first = snapshot(conventional=OTHER, requests=dict.fromkeys(both, Requests(1, 1, 1, 1)))
