@@ -149,7 +149,7 @@ def _program_counts(
 ) -> BareCounts | None:
     """Return the program's counts. It counts resets of empty zones, but sends no command."""
     counts = phase.parsed.counts if phase.parsed else None
-    if counts is None or not counts.resets or before.allocated is None or after.allocated is None:
+    if counts is None or before.allocated is None or after.allocated is None:
         return counts
     pairs = zip(before.allocated, after.allocated, strict=True)
     emptied = sum(held > 0 and not kept for held, kept in pairs)
