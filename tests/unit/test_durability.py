@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.drive import precondition
 from harness.errors import HostError
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.run import life
@@ -105,6 +106,17 @@ def test_a_wipe_is_synced_when_everything_is_written(
     monkeypatch.setattr(os, "fsync", lambda _: seen.append(node.read_bytes().strip(b"\0")))
     lab.host.wipe(lab.conventional)
     assert seen == [b""]
+
+
+def test_a_forgotten_condition_does_not_come_back(tmp_path: Path, disk: Disk) -> None:
+    """A deletion without a sync can be undone by a power cut, and the device is emptied next."""
+    device = TwoDevices(tmp_path).conventional
+    record = precondition.record_file(tmp_path, device)
+    record.parent.mkdir()
+    record.write_text("{}")
+    precondition.forget(tmp_path, device)
+    assert not record.exists()
+    assert disk.steps == [("sync", record.parent)]
 
 
 def test_an_atomic_file_is_synced_before_and_after_its_rename(tmp_path: Path, disk: Disk) -> None:

@@ -298,10 +298,12 @@ def test_the_kernel_refuses_to_empty_a_device_that_came_into_use(
 
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: None)
     monkeypatch.setattr(os, "open", noted)
-    node = Path(lab.conventional.path) if held else None
-    lab.host.wipe(lab.conventional, node)
-    zone_reset.reset_all(Path(lab.conventional.path), lab.conventional.size, node)
-    assert opened == [(lab.conventional.path, not held)] * 2
+    node = Path(lab.conventional.path).with_name("held")  # as a descriptor names it
+    node.hardlink_to(lab.conventional.path)
+    given, path = (node, str(node)) if held else (None, lab.conventional.path)
+    lab.host.wipe(lab.conventional, given)
+    zone_reset.reset_all(Path(lab.conventional.path), lab.conventional.size, given)
+    assert opened == [(path, not held)] * 2
 
 
 def test_a_zoned_companion_is_refused(lab: Lab) -> None:
