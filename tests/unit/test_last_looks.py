@@ -290,13 +290,13 @@ def test_the_kernel_refuses_to_empty_a_device_that_came_into_use(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, *, held: bool
 ) -> None:
     """O_EXCL fails on a mounted device, and on one that this process holds itself."""
-    opened, real = list[tuple[str, bool]](), os.open
+    opened, resets, real = list[tuple[str, bool]](), list[bytes](), os.open
 
     def noted(path: str | Path, flags: int, mode: int = 0o777) -> int:
         opened.append((str(path), bool(flags & os.O_EXCL)))
         return real(path, flags, mode)
 
-    monkeypatch.setattr(fcntl, "ioctl", lambda *_: None)
+    monkeypatch.setattr(fcntl, "ioctl", lambda _fd, _request, zones: resets.append(zones))
     monkeypatch.setattr(os, "open", noted)
     node = Path(lab.conventional.path).with_name("held")  # as a descriptor names it
     node.hardlink_to(lab.conventional.path)
@@ -304,6 +304,8 @@ def test_the_kernel_refuses_to_empty_a_device_that_came_into_use(
     lab.host.wipe(lab.conventional, given)
     zone_reset.reset_all(Path(lab.conventional.path), lab.conventional.size, given)
     assert opened == [(path, not held)] * 2
+    sectors = lab.conventional.size // 512
+    assert resets == [bytes(8) + sectors.to_bytes(8, "little")]  # from the first sector on
 
 
 def test_a_zoned_companion_is_refused(lab: Lab) -> None:
