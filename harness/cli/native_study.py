@@ -21,7 +21,7 @@ from harness.levels.filesystem import free_bytes
 from harness.machine.lock import exclusive
 from harness.machine.manifest import host_facts
 from harness.machine.native_host import NativeHost
-from harness.machine.paths import Paths
+from harness.machine.paths import Paths, native_lock
 from harness.observe.native_drive import NativeDrive
 from harness.plan import drive_files, load, native_drives
 from harness.plan.native_drives import PlannedDrive
@@ -224,7 +224,7 @@ def run_missing(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     Raises:
         ZonelabError: as for ``execute_plan``, or another study uses the runner's folder.
     """
-    with exclusive(campaign.state / "lock" / "study", f"campaign {campaign.name}"):
+    with exclusive(native_lock(campaign.state), f"campaign {campaign.name}"):
         devices = [drive.device(campaign.contents) for drive in campaign.drives]
         campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)
         for device, drive in zip(devices, campaign.drives, strict=True):

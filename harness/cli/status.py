@@ -102,8 +102,7 @@ def _show(campaign: CampaignPaths, states: Sequence[RunState], left: int, format
 
 def _show_live(path: Path, format_: str, *, settle: bool) -> None:
     record = progress.load(path)
-    held = lock.is_held(machine_paths.LOCK)
-    if record.state == "running" and not held:
+    if record.state == "running" and not lock.is_held(_runner_lock(path)):
         line = f"{record.campaign}: the runner is gone after {record.runs_done} of"
         line += f" {record.runs_total} runs; run again to resume"
         record = replace(record, state="failed", line=line, eta_seconds=None)
@@ -117,3 +116,9 @@ def _show_live(path: Path, format_: str, *, settle: bool) -> None:
         row = encode(record)
         del row["counts"], row["heartbeat"], row["schema_version"]
         print_records([row | dict(record.counts)], format_)
+
+
+def _runner_lock(progress_file: Path) -> Path:
+    """Return the lock that a runner of this campaign holds: the study's if it has no device."""
+    native = machine_paths.native_lock(progress_file.resolve().parent.parent.parent)
+    return native if native.is_file() else machine_paths.LOCK

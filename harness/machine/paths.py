@@ -12,6 +12,12 @@ STATE = Path("/var/lib/zonelab")
 RUNTIME = Path("/run/zonelab")
 
 
+
+def native_lock(state: Path) -> Path:
+    """Return the lock of studies on modelled drives in files; their runner's folder is ``state``."""
+    return state / "lock" / "study"
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """Folders: ``state`` survives a reboot, ``runtime`` does not."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import native_study
+from harness.cli.main import main
 from harness.errors import ConfigError, HostError, UsageError, ZonelabError
 from harness.machine.lock import exclusive
 from harness.plan import drive_files, model_verdicts, native_drives
@@ -15,6 +16,8 @@ from harness.plan.drive_models import DriveModel
 from harness.plan.load import CONFIGS, load_study, narrow
 from harness.plan.model_verdicts import ModelVerdict
 from harness.rig import model, prerequisites
+from harness.run import progress
+from harness.run.progress import ProgressRecord
 from tests.unit.conftest import Refused
 
 MIB = 1 << 20
@@ -184,3 +187,23 @@ def test_two_studies_do_not_share_the_folder_of_the_runner(tmp_path: Path) -> No
         native_study.run_missing(second, frozenset())
     assert (caught.value.code, "first" in caught.value.message) == ("locked", True)
     assert not (tmp_path / "other").exists()
+
+
+def test_status_of_a_campaign_that_runs_and_of_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A study without a device holds the lock of its own folder, not the machine's."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("state/campaigns/first")
+    folder.mkdir(parents=True)
+    record = ProgressRecord("first", "running", 4, 1, "r", "p", 0.5, 9.0, {}, "t", "half way")
+    progress.write(folder / "progress.json", record)
+
+    def shown(*more: str) -> str:
+        assert main(["status", str(folder), *more]) == 0
+        return capsys.readouterr().out.strip()
+
+    with exclusive(Path("state/lock/study"), "campaign first"):
+        assert shown("--settle") == "half way"
+        assert progress.load(folder / "progress.json") == record
+    assert shown() == "first: the runner is gone after 1 of 4 runs; run again to resume"
