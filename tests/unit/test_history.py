@@ -5,21 +5,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from analysis.judge import zn540, zone_history
 from analysis.judge.compare import Comparison, compare
 from analysis.read.load import load
 from analysis.show import zone_history_figure
 from analysis.show.report import write_report
+from harness.plan.load import CONFIGS
 from harness.store import checksums, rundir
 from harness.store.files import dumps
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
 from tests.fixtures.campaigns import write_campaign
 
+ROOT = Path(__file__).parents[2]
 CAPTURED = (Path(__file__).parents[1] / "fixtures" / "zoneprobe" / "probe.stdout").read_text()
 PHASE = PhaseSpec(
     "probe",
@@ -32,6 +36,22 @@ PHASE = PhaseSpec(
     timeout_seconds=300,
     program="zoneprobe",
 )
+
+
+def test_the_workload_and_the_page_name_the_source_of_the_curves() -> None:
+    """The report prints measured means beside those of the source at equal occupancies."""
+    (source,) = re.findall(r"Source: data of (.+ et al\. \d{4})", zn540.__doc__ or "")
+    workload = (CONFIGS / "workloads/reset-history.yml").read_text()
+    head, _, section = (ROOT / "docs/methods.md").read_text().partition("## Prior history")
+    assert head
+    assert f"beside published means [{source}]" in section.partition("\n## ")[0]
+    comment = " ".join(line.strip("# ") for line in workload.splitlines() if line[0] == "#")
+    assert f"The occupancies are those of the curves of {source}" in comment
+    zones = yaml.safe_load(workload)["zones"]
+    named = {"block": 0.0004, "all-but-block": 99.9996}
+    for field, curve in (("occupancies", zn540.RESET), ("finish_occupancies", zn540.FINISH)):
+        for occupancy in zones[field]:
+            assert zn540.at(curve, named.get(occupancy, occupancy)) is not None, (field, occupancy)
 
 
 def output(rng: random.Random, *, full: float) -> str:
