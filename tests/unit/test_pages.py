@@ -1,6 +1,7 @@
 """Pages written by hand are short, and so are their sentences."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def by_hand(page: Path) -> str:
     begin = upkeep.BEGIN.format("[a-z-]+")
     text = re.sub(f"{begin}.*?{upkeep.END}", "", page.read_text(), flags=re.DOTALL)
     return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page.name == TABLES_PRINTED else text
+
+
+def test_the_package_is_described_by_the_first_sentence_of_readme() -> None:
+    description = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["description"]
+    assert sentences((ROOT / "README.md").read_text())[0] == description
 
 
 def test_generated_pages_have_a_generator() -> None:
