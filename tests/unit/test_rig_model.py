@@ -11,6 +11,7 @@ from harness.errors import ConfigError, UsageError
 from harness.levels.dm_zoned import DmZoned
 from harness.plan.drive_values import size
 from harness.plan.reference import RIG
+from harness.plan.yaml_files import read_yaml
 from harness.rig import model
 from harness.store.spec import Bytes
 
@@ -252,3 +253,15 @@ def test_a_rig_keeps_the_fields_of_the_rig_that_it_extends(tmp_path: Path) -> No
     (tmp_path / "larger.yml").write_text("extends: base\nm: 2G\n")
     base, larger = model.load("base", tmp_path), model.load("larger", tmp_path)
     assert larger == base.model_copy(update={"name": "larger", "memory": 2 << 30})
+
+
+def test_rigs_with_nvme_drives_repeat_nothing_of_the_default_rig() -> None:
+    """One change of the common fields changes all of them."""
+    common = read_yaml(model.RIGS / f"{model.DEFAULT}.yml")
+    for name in model.names():
+        fields = read_yaml(model.RIGS / f"{name}.yml")
+        if name == model.DEFAULT or "nvme" not in fields:
+            continue
+        assert fields["extends"] == model.DEFAULT, name
+        repeated = {field for field, value in fields.items() if common.get(field) == value}
+        assert repeated == set(), name
