@@ -28,7 +28,7 @@ def short(name: str, stratum: str) -> str:
 
 def ratio(row: Row) -> str:
     """Return the ratio, or the difference if a value is zero; a dash without a result."""
-    if _has_only_values(row):
+    if has_only_values(row):
         return numbers.DASH
     estimate = row.estimate
     if estimate.is_ratio or estimate.center is None:
@@ -39,7 +39,7 @@ def ratio(row: Row) -> str:
 def interval(row: Row) -> str:
     """Return the interval; ``exact`` if values do not vary, a dash if there is none."""
     estimate = row.estimate
-    if estimate.method is Method.NONE or _has_only_values(row):
+    if estimate.method is Method.NONE or has_only_values(row):
         return numbers.DASH
     if estimate.method is Method.EXACT:
         return "exact"
@@ -49,7 +49,7 @@ def interval(row: Row) -> str:
     return f"{numbers.human(estimate.low, unit)} .. {numbers.human(estimate.high, unit)}"
 
 
-def _has_only_values(row: Row) -> bool:
+def has_only_values(row: Row) -> bool:
     """Return whether a row shows no ratio; with too few runs it still shows one."""
     return row.verdict.is_silent and row.verdict is not Verdict.TOO_FEW
 

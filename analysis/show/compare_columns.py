@@ -14,7 +14,7 @@ from analysis import numbers
 from analysis.judge import power, stats
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
-from analysis.judge.wording import interval, level, ratio, share
+from analysis.judge.wording import has_only_values, interval, level, ratio, share
 
 _LAST = 99
 
@@ -75,6 +75,11 @@ def _runs(row: Row) -> str:
     return str(level) if base == level else f"{base}/{level}"
 
 
+def _tested(row: Row, value: float | None) -> float | None:
+    """Return a ratio or an end of its interval; None where tables show only the two values."""
+    return None if has_only_values(row) else numbers.finite(value)
+
+
 def notes(row: Row) -> str:
     """Return everything that a reader must know about a row."""
     return "; ".join(part for part in (own_notes(row), *row.notes) if part)
@@ -130,7 +135,7 @@ COLUMNS = (
     Column("is_ratio", lambda row: row.estimate.is_ratio),
     Column(
         "center",
-        lambda row: numbers.finite(row.estimate.center),
+        lambda row: _tested(row, row.estimate.center),
         ratio,
         "ratio",
         "ratio",
@@ -139,15 +144,15 @@ COLUMNS = (
     ),
     Column(
         "low",
-        lambda row: numbers.finite(row.estimate.low),
+        lambda row: _tested(row, row.estimate.low),
         interval,
         f"{100 * stats.CONFIDENCE:.0f} % interval",
         "in",
         rank=4,
         is_number=True,
     ),
-    Column("high", lambda row: numbers.finite(row.estimate.high)),
-    Column("p_value", lambda row: row.estimate.p_value),
+    Column("high", lambda row: _tested(row, row.estimate.high)),
+    Column("p_value", lambda row: row.estimate.p_value if row.verdict.is_judged else None),
     Column("p_holm", lambda row: row.p_holm),
     Column("n_baseline", lambda row: row.estimate.n_base),
     Column("n_level", lambda row: row.estimate.n_level, _runs, "n", "n", rank=7, is_number=True),

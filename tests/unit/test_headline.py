@@ -1,5 +1,6 @@
 """The five sentences, the footnotes and the forest plot of a comparison."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -19,7 +20,7 @@ from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest
 from analysis.show.groups import groups_of
 from analysis.show.headline import answers
-from analysis.show.render import to_table
+from analysis.show.render import to_json, to_table
 from analysis.show.report import write_report
 from harness.metrics.catalogue import CATALOGUE, Better
 from harness.store.result import Result
@@ -220,7 +221,24 @@ def test_no_result_shows_values_and_no_ratio() -> None:
     cells = {column.name: column.cell(row) for column in compare_columns.shown()}
     assert (cells["center"], cells["low"]) == ("-", "-")
     assert (cells["baseline_mean"], cells["level_mean"]) == ("2.00", "2.40")
-    assert compare_columns.record(row)["center"] == 1.2  # machines still get it
+    record = compare_columns.record(row)
+    assert [record[name] for name in ("center", "low", "high", "p_value")] == [None] * 4
+    assert (record["baseline_mean"], record["level_mean"]) == (2.0, 2.4)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_json_has_a_ratio_exactly_where_the_table_has_one(
+    comparison: Comparison, verdict: Verdict
+) -> None:
+    row = made("f2fs", 1.2, verdict)
+    whole = replace(comparison, rows=(row,), claims=(row,))
+    document = json.loads(to_json(whole))
+    cells = {column.name: column.cell(row) for column in compare_columns.shown()}
+    compared = [one for one in document["rows"] if one["metric"]]
+    for record in (*compared, *document["claims"]):
+        assert (record["center"] is None) == (cells["center"] == "-")
+        assert (record["low"] is None) == (cells["low"] == "-") == (record["high"] is None)
+        assert (record["p_value"] is None) == (not verdict.is_judged)
 
 
 def test_the_forest_has_one_line_per_judged_row(comparison: Comparison) -> None:
