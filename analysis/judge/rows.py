@@ -210,7 +210,9 @@ def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) ->
     elif found.method is Method.PAIRED and alone:
         notes.append(f"{found.n} common blocks; without a partner: {alone}")
     if found.between_cells:
-        notes.append(f"cells differ by {math.sqrt(found.between_cells / 2):.2%} without a level")
+        spread = f"{math.sqrt(found.between_cells / 2):.2%}"
+        cells = f"equal cells (twins) differ by a standard deviation of {spread}"
+        notes.append(f"{cells}; the interval includes this")
     warned = level.once(_warned, key.rpartition(".")[0])
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
     return notes
