@@ -7,6 +7,7 @@ claim if it compares the same runs as the declared claim.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -50,7 +51,9 @@ class KeyedRow(NamedTuple):
 
 # Verdicts that were certain before the first run. Such rows are not part of the family.
 KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
-NO_TWINS = "the study has no twins, so the difference between equal cells is unknown"
+UNKNOWN_SPREAD = "so the difference between equal cells is unknown"
+NO_TWINS = f"the study has no twins, {UNKNOWN_SPREAD}"
+_MOST_TWINS = 4  # names in one note
 
 
 class Claimed(NamedTuple):
@@ -75,7 +78,24 @@ def _with_warning(row: Row, judge: Judge) -> Row:
     known = judge.floors[row.metric].cells is not None or row.estimate.method is Method.EXACT
     if known or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
         return row
-    return dataclasses.replace(row, notes=(*row.notes, NO_TWINS))
+    return dataclasses.replace(row, notes=(*row.notes, _why_unknown(judge, row.metric)))
+
+
+def _why_unknown(judge: Judge, metric: str) -> str:
+    """Return why no twins show the difference between equal cells."""
+    cells = noise.planned_twins(judge.pool)
+    if not cells:
+        return NO_TWINS
+    measured = [run for run in judge.pool.latest if run.ok and run.value(metric) is not None]
+    runs = Counter(run.cell for run in measured)
+    few = [f"{cell}: {runs[cell]}" for cell in cells if runs[cell] < stats.MINIMUM_RUNS]
+    if not few:
+        return f"values of twins are 0 or have too few common blocks, {UNKNOWN_SPREAD}"
+    listed = ", ".join([*few[:_MOST_TWINS], *["…"] * (len(few) > _MOST_TWINS)])
+    return (
+        f"twins exist but have fewer than {stats.MINIMUM_RUNS} ok runs with a value ({listed}), "
+        f"{UNKNOWN_SPREAD}"
+    )
 
 
 def victory(row: Row, claimed: Claimed | None) -> Row:

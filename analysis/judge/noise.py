@@ -14,8 +14,9 @@ from typing import NamedTuple
 from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.select import by_block, label
-from analysis.read.load import RunRecord
+from analysis.read.load import Pool, RunRecord
 from harness.levels import LEVELS
+from harness.store.result import Status, empty
 
 
 class IdenticalCells(NamedTuple):
@@ -92,6 +93,22 @@ def _device_alone(run: RunRecord) -> str:
     if level is None or not level.measures_conventional:
         return ""
     return level.main_device(run.spec.device, run.spec.conventional).identity.key
+
+
+def planned_twins(pool: Pool) -> list[str]:
+    """Return all cells that have an identical one, also those without any stored run."""
+    missing = [
+        RunRecord(
+            one.host,
+            campaign.path,
+            one.spec,
+            empty(one.spec, Status.ABORTED, started="", finished="", seconds=0.0),
+            campaign.label,
+        )
+        for campaign in pool.campaigns
+        for one in campaign.missing
+    ]
+    return [cell for group in identical_cells([*pool.latest, *missing]) for cell in group]
 
 
 def repeated_cells(runs: Sequence[RunRecord], contrast: str, baseline: str) -> frozenset[str]:

@@ -170,8 +170,8 @@ def _gaps(comparison: Comparison) -> str:
         if metrics:
             rows = f"{metrics.total()} row{'' if metrics.total() == 1 else 's'}"
             parts.append(f"{why} ({rows}): {_listed(list(metrics))}")
-    if any(family.NO_TWINS in row.notes for row in comparison.rows):
-        parts.append(family.NO_TWINS)
+    notes = dict.fromkeys(note for row in comparison.rows for note in row.notes)
+    parts += [note for note in notes if note.endswith(family.UNKNOWN_SPREAD)]
     if comparison.skipped:
         parts.append(f"not compared: {_listed(list(comparison.skipped))}")
     recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]

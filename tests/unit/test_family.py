@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.family import NO_TWINS
+from analysis.judge.family import NO_TWINS, UNKNOWN_SPREAD
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, load, load_pool
+from analysis.show.headline import answers
 from analysis.show.render import render
-from harness.store.result import Result
+from harness.store.result import Result, Status
 from harness.store.spec import Claim
-from tests.fixtures.campaigns import with_metric, write_on_demand
-from tests.fixtures.twins import twins
+from tests.fixtures.campaigns import with_metric, with_status, write_on_demand
+from tests.fixtures.twins import as_variants, twins
 
 BASE = "conventional-ext4"
 WRITTEN = "overwrite.device_written"
@@ -182,6 +183,55 @@ def test_a_victory_without_twins_has_a_warning(tmp_path: Path) -> None:
     assert warned(alone("spread", 1e-3, CLAIMS[0])) == {"zlfs": True, "zenfs": False}
     assert not any(warned(alone("free", 1e-3)).values())  # higher is no victory
     assert not any(warned(alone("exact", 0.0, CLAIMS[0])).values())  # counts that do not vary
+
+
+def test_a_victory_with_twins_that_failed_names_them(tmp_path: Path) -> None:
+    """``zlfs-again`` is a twin of zlfs; none, one or all of its runs are ok."""
+
+    def victory(folder: str, *, ok: int, missing: bool = False, silent: bool = False) -> Comparison:
+        def change(result: Result) -> Result:
+            if result.level == "zlfs-again" and result.repetition > ok:
+                return with_status(result, Status.FAILED)
+            factor = {"zenfs": 2.0}.get(result.level, 0.0 if silent else 1.0)
+            if result.level == "conventional-ext4":
+                factor = 1.0
+            odd = 1 + 1e-3 * (result.repetition * len(result.level) % 7)
+            return with_metric(result, WRITTEN, 1e9 * factor * odd)
+
+        written = write_on_demand(
+            tmp_path / folder,
+            series=False,
+            levels=("conventional-ext4", "zlfs", "zlfs-again", "zenfs"),
+            claims=(Claim("C1", WRITTEN, "zenfs", "conventional-ext4", "worse"),),
+            metrics=(WRITTEN,),
+            change=change,
+            drop=lambda spec: missing and spec.level == "zlfs-again",
+        )
+        as_variants(written)
+        if missing:  # the plan has the twin, also if no run of it is stored
+            plan = json.loads((written / "plan.json").read_text())
+            for spec in plan["hosts"][0]["runs"]:
+                if spec["level"] == "zlfs-again":
+                    spec |= {"level": "zlfs", "variant": "again"}
+            (written / "plan.json").write_text(json.dumps(plan))
+        return compare(load(written))
+
+    def note(comparison: Comparison) -> str:
+        (row,) = (row for row in comparison.rows if row.claim)
+        assert row.verdict is Verdict.WORSE
+        found = [note for note in row.notes if note.endswith(UNKNOWN_SPREAD)]
+        assert NO_TWINS not in found
+        text = answers(comparison)[-1].text
+        assert ("equal cells is unknown" in text) == bool(found)
+        assert all(one in f"{text[0].lower()}{text[1:]}" for one in found), text
+        return "".join(found)
+
+    few = "twins exist but have fewer than 2 ok runs with a value (zlfs-again: {}), "
+    assert note(victory("none", ok=0)).startswith(few.format(0))
+    assert note(victory("one", ok=1)).startswith(few.format(1))
+    assert note(victory("missing", ok=3, missing=True)).startswith(few.format(0))
+    assert note(victory("zero", ok=3, silent=True)).startswith("values of twins are 0 or have too")
+    assert note(victory("all", ok=3)) == ""
 
 
 def test_one_number_is_one_row(campaign: CampaignData, tmp_path: Path) -> None:
