@@ -42,10 +42,11 @@ def against_others(comparison: Comparison, rows: Sequence[Row], best: Row) -> li
         for one in family.rows_of_pair(comparison.judge, runs, best.metric, name, best.level)
     ]
     marked = family.mark(comparison.judge, rows_of_all, comparison.declared)
-    return [row if row.claim is not None else _corrected(row, pairs) for row in marked]
+    return [row if row.claim is not None else corrected(row, pairs) for row in marked]
 
 
-def _corrected(row: Row, pairs: int) -> Row:
+def corrected(row: Row, pairs: int) -> Row:
+    """Return a row with the verdict of its p multiplied by the number of pairs."""
     if not row.verdict.is_judged:
         return row
     p = stats.p_beyond(row.estimate, row.floor)

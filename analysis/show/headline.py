@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import family, order, stats, wording
+from analysis.judge import family, order, wording
 from analysis.judge.compare import Comparison, repeated_groups, watermark
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.steady import SteadyLabel
+from analysis.show import factor_sentences
+from analysis.show.sentences import Answer, by_gain, gain, in_words, intervals, listed
 from harness.metrics.catalogue import Better
 from harness.store.result import Status
-
-_MOST = 4  # names in one sentence
-_WORDS = {
-    "wa_total": "media bytes per user byte",
-    "wa_dev": "write amplification of the device",
-    "wa_lsm": "write amplification of RocksDB",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A sentence; ``topic`` is its question, ``metric`` the proving row's metric or ''."""
-
-    topic: str
-    text: str
-    metric: str = ""
 
 
 def answers(comparison: Comparison) -> list[Answer]:
     """Return sentences: the best value, by how much, how sure, at what cost, and gaps.
+
+    If the study contrasts a factor with ordered values, they follow each level from the first value
+    to the last one.
 
     The metric comes from the first claim with a verdict, else from the first row with a verdict.
     """
@@ -51,11 +38,17 @@ def answers(comparison: Comparison) -> list[Answer]:
     metric = next((row for row in judged if row.claim is not None), judged[0]).metric
     rows = [row for row in judged if row.metric == metric]
     # A larger difference that is not shown does not hide one that is.
-    best = max([row for row in rows if _is_better(row)] or rows, key=_gain)
+    best = max([row for row in rows if _is_better(row)] or rows, key=gain)
+    if arms := factor_sentences.arms(comparison):
+        others = dict.fromkeys(row.metric for row in judged)
+        found = factor_sentences.sentences(comparison, metric, arms, others)
+        if "level" not in comparison.varying:
+            found.insert(0, Answer("Which", _which(comparison, rows, best), metric))
+        return [*found, gaps]
     return [
         Answer("Which", _which(comparison, rows, best), metric),
         Answer("How much", _how_much(rows), metric),
-        Answer("How sure", _how_sure(rows), metric),
+        Answer("How sure", intervals(by_gain(rows)), metric),
         _cost(comparison, judged, best),
         gaps,
     ]
@@ -63,13 +56,7 @@ def answers(comparison: Comparison) -> list[Answer]:
 
 def _is_better(row: Row) -> bool:
     """Return whether a difference in favour of the row's level is shown."""
-    return row.verdict.differs and _gain(row) > 0
-
-
-def _gain(row: Row) -> float:
-    """Return the relative difference, positive where it favours the level."""
-    change = stats.relative_change(row.estimate)
-    return change if row.info.better is Better.HIGHER else -change
+    return row.verdict.differs and gain(row) > 0
 
 
 def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
@@ -85,7 +72,7 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
             f"against {base} of {best.baseline}."
         )
         if open_order:
-            return f"{text} Its order with {_listed(open_order)} is not shown."
+            return f"{text} Its order with {listed(open_order)} is not shown."
         return text + _lead(direct)
     if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is shown to be better than {best.baseline} in {name}."
@@ -97,15 +84,15 @@ def _rank(rows: Sequence[Row], best: Row, *, shown: bool) -> str:
     word = "high" if best.info.better is Better.HIGHER else "low"
     if shown:
         return f"the {word}est"
-    gains = [_gain(row) for row in rows if row.stratum == best.stratum]
-    return f"the {word}est mean of" if _gain(best) == max(gains) else f"{word}er"
+    gains = [gain(row) for row in rows if row.stratum == best.stratum]
+    return f"the {word}est mean of" if gain(best) == max(gains) else f"{word}er"
 
 
 def _lead(direct: Sequence[Row]) -> str:
     """Name the value that comes closest to the best one."""
     if not direct:
         return ""
-    nearest = min(direct, key=_gain)
+    nearest = min(direct, key=gain)
     word = "ratio " if nearest.estimate.is_ratio else ""
     return (
         f" Against the next, {nearest.baseline}: "
@@ -114,25 +101,9 @@ def _lead(direct: Sequence[Row]) -> str:
 
 
 def _how_much(rows: Sequence[Row]) -> str:
-    parts = [f"{wording.level(row)} {wording.ratio(row)}" for row in _by_gain(rows)]
+    parts = [f"{wording.level(row)} {wording.ratio(row)}" for row in by_gain(rows)]
     word = "Ratios to" if all(row.estimate.is_ratio for row in rows) else "Differences from"
-    return f"{word} {rows[0].baseline}: {_listed(parts)}."
-
-
-def _how_sure(rows: Sequence[Row]) -> str:
-    parts = []
-    for row in _by_gain(rows):
-        exact = row.estimate.method is Method.EXACT
-        shown = "does not vary" if exact else wording.interval(row)
-        parts.append(f"{wording.level(row)} {shown}")
-    runs = sorted({row.estimate.n for row in rows})
-    count = " or ".join(str(n) for n in runs)
-    floors = dict.fromkeys(wording.share(floor) for floor in sorted({row.floor for row in rows}))
-    word = "ratios" if all(row.estimate.is_ratio for row in rows) else "differences"
-    return (
-        f"The 95 % intervals of these {word}: {_listed(parts)}, from {count} runs a side. "
-        f"Differences up to {' or '.join(floors)} get no verdict."
-    )
+    return f"{word} {rows[0].baseline}: {listed(parts)}."
 
 
 def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
@@ -144,7 +115,7 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
         return Answer("What it costs", text, best.metric)
     if worse:
         parts = [f"{in_words(row.metric)} ({wording.ratio(row)})" for row in worse]
-        return Answer("What it costs", f"{label} is worse in {_listed(parts)}.", worse[0].metric)
+        return Answer("What it costs", f"{label} is worse in {listed(parts)}.", worse[0].metric)
     count = len(own)
     plural = "" if count == 1 else "s"
     text = f"{label} is worse in none of the {count} metric{plural} with a verdict."
@@ -169,11 +140,11 @@ def _gaps(comparison: Comparison) -> str:
         metrics = Counter(in_words(row.metric) for row in silent)
         if metrics:
             rows = f"{metrics.total()} row{'' if metrics.total() == 1 else 's'}"
-            parts.append(f"{why} ({rows}): {_listed(list(metrics))}")
+            parts.append(f"{why} ({rows}): {listed(list(metrics))}")
     notes = dict.fromkeys(note for row in comparison.rows for note in row.notes)
     parts += [note for note in notes if note.endswith(family.UNKNOWN_SPREAD)]
     if comparison.skipped:
-        parts.append(f"not compared: {_listed(list(comparison.skipped))}")
+        parts.append(f"not compared: {listed(list(comparison.skipped))}")
     recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]
     unsteady = len(recorded) - recorded.count(SteadyLabel.STEADY)
     if unsteady:
@@ -186,19 +157,3 @@ def _gaps(comparison: Comparison) -> str:
         return "Every metric with a direction has a verdict, and all measured phases are steady."
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _by_gain(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=_gain, reverse=True)
-
-
-def _listed(parts: Sequence[str]) -> str:
-    more = len(parts) - _MOST
-    return ", ".join([*parts[:_MOST], *([f"{more} more"] if more > 0 else [])])
-
-
-def in_words(metric: str) -> str:
-    """Return a metric's key as words, for example ``write amplification in overwrite``."""
-    phase, _, name = metric.rpartition(".")
-    words = _WORDS.get(name, name.replace("_", " "))
-    return words if phase in ("", "run") else f"{words} in {phase}"
