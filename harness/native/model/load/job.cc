@@ -280,7 +280,8 @@ ClientJob ReadClient(const Json& json, const Parameters& parameters, const Job& 
   client.bytes = fields.GetBytes("bytes", 0);
   client.seed = fields.Has("seed") ? fields.GetCount("seed") : job.seed * 1000 + number;
   fields.Finish();
-  if (client.end == kNever && !Ends(client)) {
+  client.endless = !Ends(client);
+  if (client.end == kNever && client.endless) {
     throw fields.Refuse("duration", "or a limit is missing", "add duration, commands or bytes");
   }
   return client;

@@ -61,6 +61,7 @@ struct ClientJob {
   std::optional<Rate> rate;
   Time start = 0, end = kNever;
   std::uint64_t commands = 0, bytes = 0;  // limits; 0: none
+  bool endless = false;                   // only `end` stops it
   std::uint64_t seed = 0;
 
   [[nodiscard]] bool Sends(Operation operation) const;

@@ -4,6 +4,13 @@
 #include <stdexcept>
 
 namespace zonemodel {
+namespace {
+
+// Commands at one time of a client without a limit: 60 times the largest depth. A client that sends
+// more gets them done in no time, so the time of its end never comes.
+constexpr std::uint32_t kMostAtOnce = 1'000'000;
+
+}  // namespace
 
 Simulation::Simulation(const Parameters& parameters, const Job& job)
     : parameters_(parameters), job_(job), drive_(parameters, job.seed, &events_) {
@@ -60,6 +67,22 @@ Json Simulation::Run() {
   return Report(now);
 }
 
+// Refuses a closed loop of commands that take no time. A rate moves the clock by itself.
+void Simulation::RequireProgress(Running* running, Operation operation, Time now) const {
+  const ClientJob& client = running->client.job();
+  if (!client.endless || client.rate) return;
+  if (now != running->moment) {
+    running->moment = now;
+    running->sent_at_once = 0;
+  }
+  if (++running->sent_at_once < kMostAtOnce) return;
+  throw BadInput("job " + job_.name + ", client '" + client.name +
+                     "': duration never comes, because its commands, such as " +
+                     std::string(kOperationNames.at(static_cast<std::size_t>(operation))) +
+                     ", take no time",
+                 "set host.gap of the model above 0, or commands of the client");
+}
+
 // Sends the client's next command at `now`. The slot's `begin` may be earlier.
 void Simulation::Issue(std::uint32_t tag, Time now) {
   Slot& slot = slots_[tag];
@@ -69,6 +92,7 @@ void Simulation::Issue(std::uint32_t tag, Time now) {
     if (now < running.client.job().end) running.stop = now;
     return;
   }
+  RequireProgress(&running, slot.command.operation, now);
   slot.next = kNoTag;
   const StackParameters& stack = running.client.job().stack;
   now += stack.submit;

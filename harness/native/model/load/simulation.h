@@ -40,13 +40,16 @@ class Simulation {
   struct Running {
     Client client;
     Statistics statistics;
-    std::vector<Held> held;  // by lane, for stacks that merge
-    std::uint64_t due = 0;   // commands with a due time so far
-    Time thread = 0;         // the client's thread is free from this time
-    Time stop = kNever;      // when the client had no more commands
+    std::vector<Held> held;          // by lane, for stacks that merge
+    std::uint64_t due = 0;           // commands with a due time so far
+    Time thread = 0;                 // the client's thread is free from this time
+    Time stop = kNever;              // when the client had no more commands
+    Time moment = kNever;            // when the client sent its last command
+    std::uint32_t sent_at_once = 0;  // commands sent at `moment`
   };
 
   void Prepare();
+  void RequireProgress(Running* running, Operation operation, Time now) const;
   void Issue(std::uint32_t tag, Time now);
   void Dispatch(std::uint32_t tag, Time now);
   void Release(Running* running, std::uint32_t lane, Time now);

@@ -53,6 +53,23 @@ TEST_F(ProgramTest, PlaysAJob) {
   EXPECT_EQ(Zonemodel("--help").exit, 0);
 }
 
+TEST_F(ProgramTest, RefusesCommandsThatTakeNoTimeUntilATime) {
+  model_["host"]["gap"] = "0us";
+  model_["front"]["flush"] = "0us";
+  job_ = OneClient({{"mix", {{"flush", 1}}}, {"zones", {0, 4}}, {"depth", 2}, {"duration", "1s"}});
+  Refuses("job test, client 'a': duration never comes, because its commands, such as flush, take");
+  Json limited = job_;
+  limited["clients"][0]["commands"] = 2'000'000;
+  std::swap(job_, limited);
+  EXPECT_EQ(Check("run").exit, 0);
+  std::swap(job_, limited);
+  job_["clients"][0]["rate"] = "2000000/s";  // the clock follows the rate
+  EXPECT_EQ(Check("run").exit, 0);
+  job_["clients"][0].erase("rate");
+  model_["host"]["gap"] = "1us";
+  EXPECT_EQ(Check("run").exit, 0);
+}
+
 TEST_F(ProgramTest, MergedWritesEndWithTheirZone) {
   model_["host"]["stacks"]["merging"] = model_["host"]["stacks"]["passthrough"];
   model_["host"]["stacks"]["merging"]["merge"] = "64KiB";
