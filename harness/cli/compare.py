@@ -42,8 +42,8 @@ The records of both sides are compared first. A row is "not comparable" if a rec
 differs that is part of neither the contrasted factor nor the level. Its notes give the reason.
 
 --format csv prints one line per metric, level and stratum. json has these as "rows", and also the
-watermark, noise floors, drift and the status of each cell's runs. Where the table has a dash, center,
-low, high and p_value are null (JSON) or empty (CSV).
+watermark, noise floors, drift and the status of each cell's runs. Where the table has a dash,
+center, low, high and p_value are null (JSON) or empty (CSV).
 
 exit: 0 ok, 1 a metric is worse by more than --threshold, 2 RocksDB builds differ, 4 no run is ok;
 with --threshold also 4 if nothing could be judged or runs are missing on one side"""

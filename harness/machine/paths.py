@@ -12,9 +12,8 @@ STATE = Path("/var/lib/zonelab")
 RUNTIME = Path("/run/zonelab")
 
 
-
 def native_lock(state: Path) -> Path:
-    """Return the lock of studies on modelled drives in files; their runner's folder is ``state``."""
+    """Return the lock of studies on modelled drives in files. ``state`` is the runner's folder."""
     return state / "lock" / "study"
 
 
