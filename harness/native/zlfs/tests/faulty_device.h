@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ struct Fault {
   std::uint64_t times = 1;
   DeviceError::Name error = DeviceError::kIo;
   std::uint64_t landed_blocks = 0;  // blocks of a failing write that reach the zone
+  std::optional<std::uint32_t> zone = std::nullopt;  // counts only commands for this zone
 };
 
 class FaultyDevice final : public ForwardingDevice {
@@ -116,7 +118,7 @@ class FaultyDevice final : public ForwardingDevice {
       RETURN_IF_ERROR(inner_->FinishZone(zone));
       return MakeError(DeviceError::kZoneFull, "injected");
     }
-    if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffer, written);
+    if (!Take(Operation::kWrite, zone, &fault)) return inner_->Write(zone, offset, buffer, written);
     if (fault.landed_blocks > 0) {
       const std::size_t landed =
           std::min<std::size_t>(fault.landed_blocks * geometry_.block_size, buffer.size());
@@ -128,13 +130,14 @@ class FaultyDevice final : public ForwardingDevice {
                   char* buffer) override {
     if (Dead()) return MakeError(DeviceError::kIo, "dead");
     Fault fault;
-    return Take(Operation::kRead, &fault) ? MakeError(fault.error, "injected")
-                                          : inner_->Read(zone, offset, size, buffer);
+    return Take(Operation::kRead, zone, &fault) ? MakeError(fault.error, "injected")
+                                                : inner_->Read(zone, offset, size, buffer);
   }
   IOStatus DoFlush() override {
     RETURN_IF_ERROR(Live());
     Fault fault;
-    return Take(Operation::kFlush, &fault) ? MakeError(fault.error, "injected") : inner_->Flush();
+    return Take(Operation::kFlush, {}, &fault) ? MakeError(fault.error, "injected")
+                                               : inner_->Flush();
   }
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
     RETURN_IF_ERROR(Live());
@@ -143,7 +146,7 @@ class FaultyDevice final : public ForwardingDevice {
                                 : to == ZoneCondition::kFull         ? Operation::kFinish
                                                                      : Operation::kReset;
     Fault fault;
-    if (Take(operation, &fault)) return MakeError(fault.error, "injected");
+    if (Take(operation, zone, &fault)) return MakeError(fault.error, "injected");
     RETURN_IF_ERROR(inner_->ChangeZone(zone, to));
     const std::lock_guard lock(mutex_);
     if (const auto shrinking = shrinking_.find(zone);
@@ -173,11 +176,12 @@ class FaultyDevice final : public ForwardingDevice {
     return IOStatus::OK();
   }
 
-  bool Take(Operation operation, Fault* taken) {
+  bool Take(Operation operation, std::optional<std::uint32_t> zone, Fault* taken) {
     const std::lock_guard lock(mutex_);
     bool took = false;
     for (Fault& fault : faults_) {
       if (fault.operation != operation || fault.times == 0) continue;
+      if (fault.zone && fault.zone != zone) continue;
       if (fault.after > 0) {
         --fault.after;
       } else if (!took) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -106,6 +107,31 @@ TEST(Metadata, ALostCopyIsNotTheOneThatStays) {
     EXPECT_FALSE(Put(volume.get(), "/b", Content(2, 0, 4000)).ok());
     volume.reset();
     EXPECT_EQ(ReadWhole(rig.Mount().get(), "/a"), Content(1, 0, 5000)) << lost;
+  }
+}
+
+TEST(Metadata, AZoneThatFailedIsTheLastChoice) {
+  Rig rig;
+  const auto volume = rig.MountFaulty();
+  const auto fail = [&](std::size_t failing, const std::string& name) {
+    const std::uint32_t zone = CurrentMetadataZones(rig.device.get())[failing];
+    rig.faulty->Inject({.operation = Operation::kWrite, .zone = zone});
+    EXPECT_OK(Put(volume.get(), name, "x"));
+    const auto copies = CurrentMetadataZones(rig.device.get());
+    EXPECT_EQ(copies.size(), 2U);
+    return std::ranges::count(copies, zone);
+  };
+  for (int i = 0; i < 6; ++i) {
+    for (const std::size_t failing : {0U, 1U}) {
+      const std::string name = "/" + std::to_string(i) + "-" + std::to_string(failing);
+      EXPECT_EQ(fail(failing, name), 0) << name;
+    }
+  }
+  // Without a choice, it is taken again.
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  EmulatedFaults::BreakZone(*rig.device, 3 - copies[0] - copies[1], ZoneCondition::kReadOnly);
+  for (const std::size_t failing : {0U, 1U}) {
+    EXPECT_EQ(fail(failing, "/again-" + std::to_string(failing)), 1);
   }
 }
 
@@ -324,6 +350,66 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   ASSERT_NE(volume, nullptr);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
   EXPECT_EQ(ReadWhole(volume.get(), "/c"), Content(3, 0, 4000));
+}
+
+// Otherwise a loss of power brings the earlier generation back, when a mount has reset zones that
+// this generation needs.
+TEST(Metadata, AMarkIsDurableBeforeAMountEnds) {
+  Rig rig(std::string(kSmall) + "&cache=volatile");
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto earlier = CurrentMetadataZones(rig.device.get());
+  {
+    auto device = std::make_unique<FaultyDevice>(rig.device.get());
+    FaultyDevice* const faulty = device.get();
+    faulty->Inject({.operation = Operation::kReset, .times = Fault::kForever});
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    faulty->DieAfter(0);
+  }
+  EmulatedFaults::PowerLoss(*rig.device, {});
+  const auto newest = CurrentMetadataZones(rig.device.get());
+  ASSERT_EQ(newest, std::vector<std::uint32_t>{3 - earlier[0] - earlier[1]});
+  for (const std::uint32_t zone : earlier) {
+    EXPECT_GT(InfoOf(*rig.device, zone).write_pointer, 0U) << "the reset failed";
+  }
+  EmulatedFaults::BreakZone(*rig.device, newest[0], ZoneCondition::kOffline);
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "lost-log");
+}
+
+// Pieces show that a generation is not the newest one, if it comes back.
+TEST(Metadata, APieceOfANewerGenerationRefusesAnEarlierOne) {
+  Rig rig;
+  const auto volume = rig.MountFaulty();
+  const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+  const auto sync = [&] {
+    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 0, 5000)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
+  };
+  sync();
+  const auto copies = CurrentMetadataZones(rig.device.get());
+  const std::string earlier =
+      ReadZone(*rig.device, copies[0], 0, InfoOf(*rig.device, copies[0]).write_pointer);
+  std::string found;
+  const auto bring_back = [&] {
+    std::unique_ptr<EmulatedDevice> clone;
+    ASSERT_OK(EmulatedFaults::Clone(*rig.device, "earlier-generation", &clone));
+    for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) ASSERT_OK(clone->ResetZone(zone));
+    for (const std::uint32_t zone : copies) Rewrite(clone.get(), zone, earlier);
+    HookedDevice device(std::move(clone), rig.device->geometry().identity, [] {});
+    found = Violations(&device);
+  };
+  sync();
+  bring_back();
+  EXPECT_EQ(found, "") << "it is the newest generation";
+  rig.faulty->Inject({.operation = Operation::kWrite, .zone = copies[1]});
+  ASSERT_OK(Put(volume.get(), "/a", Content(2, 0, 4000)));  // the log rolls over
+  bring_back();
+  EXPECT_EQ(found, "") << "no piece is newer";
+  sync();
+  bring_back();
+  EXPECT_TRUE(found.starts_with("7: corrupt-piece")) << found;
 }
 
 // A roll-over because the zone is full leaves room for the mark.

@@ -362,6 +362,41 @@ TEST_F(Mutation, FrameHeaders) {
   }
 }
 
+// A mark ends its zone. It has no content and no position, and its number must only be higher.
+TEST_F(Mutation, Mark) {
+  const SealedHeader& last = frames_.back().second;
+  std::string mark(kBlock, '\0');
+  Seal({.magic = kFrameMagic,
+        .subject = static_cast<std::uint64_t>(FrameKind::kSuperseded),
+        .generation = last.generation,
+        .number = last.number + 2,
+        .previous = last.checksum},
+       mark.data(), mark.size());
+  const std::string marked = content_ + mark;
+  const ZoneNumbers one = {copies_.back()};
+  PatchedDevice both(device_.get(), copies_, &marked);
+  EXPECT_EQ(Violations(&both).substr(0, 14), "9: corrupt-log");
+  PatchedDevice single(device_.get(), one, &marked);
+  EXPECT_EQ(Violations(&single), "") << "the other copy counts";
+  const std::set<std::string> free = {"size", "position", "number"};
+  for (const Field& field : kSealedFields) {
+    const std::size_t at = content_.size() + field.offset;
+    for (const std::string& bytes : ChangedBytes(marked.substr(at, field.size))) {
+      std::string changed = marked;
+      changed.replace(at, field.size, bytes);
+      ExpectFound(one, changed, std::string(field.name) + ", wrong checksum");
+      if (free.contains(field.name)) continue;
+      SealHeader(changed.data() + content_.size());
+      if (changed != marked) ExpectFound(one, changed, field.name);
+    }
+  }
+  for (std::size_t byte = content_.size() + kHeaderSize; byte < marked.size(); byte += 7) {
+    std::string changed = marked;
+    changed[byte] = 4;
+    ExpectFound(one, changed, "padding");
+  }
+}
+
 // Of two copies, the longer one counts.
 TEST_F(Mutation, AShorterCopy) {
   const std::string shorter = content_.substr(0, frames_.back().first);
