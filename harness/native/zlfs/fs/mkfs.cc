@@ -117,7 +117,7 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
   std::mutex state;
   MetaLog log(
       &io, &state, [](std::vector<Record>* records) { records->emplace_back(StateRecord{1}); },
-      superblock, {}, 0, zones[0].capacity);
+      superblock, {}, 0, 0, zones[0].capacity);
   return log.RollOver();
 }
 

@@ -187,7 +187,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
   RETURN_IF_ERROR(LimitActive(recovered));
   state_.log = std::make_unique<MetaLog>(
       &state_.io, &state_.mutex, [this](std::vector<Record>* records) { Describe(records); },
-      state_.superblock, copies, recovered.last_frame, capacity);
+      state_.superblock, copies, recovered.last_frame, recovered.last_checksum, capacity);
   RETURN_IF_ERROR(state_.log->RollOver(all_active));
   return reclaimer_.Reclaim(Reclaiming::kAll);
 }

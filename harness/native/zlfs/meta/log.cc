@@ -20,7 +20,8 @@ IOStatus WritePart(ZoneIo* io, std::uint32_t zone, std::uint64_t at, const std::
 }  // namespace
 
 MetaLog::MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
-                 std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity)
+                 std::vector<std::uint32_t> zones, std::uint64_t last_frame,
+                 std::uint64_t last_checksum, std::uint64_t capacity)
     : io_(io),
       state_(state),
       describe_(std::move(describe)),
@@ -28,6 +29,7 @@ MetaLog::MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock su
       superblock_(std::move(superblock)),
       zones_(std::move(zones)),
       frame_(last_frame),
+      previous_(last_checksum),
       generation_(superblock_.generation) {}
 
 std::uint64_t MetaLog::Append(const Record& record) {

@@ -31,9 +31,11 @@ class MetaLog {
   using Describe = std::function<void(std::vector<Record>*)>;
 
   // `state` is the mutex of the state that `describe` describes. `zones` hold the copies of the
-  // current generation; a new volume has none. `last_frame` is the last frame number in use.
+  // current generation; a new volume has none. `last_frame` is the last frame number in use, and
+  // `last_checksum` the checksum of this frame.
   MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
-          std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t capacity);
+          std::vector<std::uint32_t> zones, std::uint64_t last_frame, std::uint64_t last_checksum,
+          std::uint64_t capacity);
 
   // Writes the state to other metadata zones as the next generation. The first call starts the log.
   // If all kMetadataZones may be active during the call, two zones hold the state at each moment:

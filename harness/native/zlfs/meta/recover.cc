@@ -159,6 +159,7 @@ IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader
     RETURN_IF_ERROR(result->space.Apply(record, header.number));
   }
   result->last_frame = header.number;
+  result->last_checksum = header.checksum;
   result->flushed_frame = header.position;
   if (kind == FrameKind::kSnapshotEnd) result->space.whole = true;
   return IOStatus::OK();

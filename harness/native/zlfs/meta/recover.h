@@ -19,6 +19,7 @@ struct Generation {
   bool superseded = false;  // a newer generation replaced it
   Superblock superblock;
   std::uint64_t last_frame = 0;
+  std::uint64_t last_checksum = 0;  // of the last frame
   std::uint64_t flushed_frame = 0;  // the last frame known to be flushed
   Namespace space;
 };

@@ -32,6 +32,23 @@ std::uint32_t CurrentMetadataZone(EmulatedDevice* device) {
   return CurrentMetadataZones(device).front();
 }
 
+// The headers of a metadata zone's frames.
+std::vector<SealedHeader> FramesIn(EmulatedDevice* device, std::uint32_t zone) {
+  const std::size_t block = device->geometry().block_size;
+  const std::string content = ReadZone(*device, zone, 0, InfoOf(*device, zone).write_pointer);
+  std::vector<SealedHeader> frames;
+  for (std::size_t at = block; at < content.size();) {
+    SealedHeader header;
+    if (!ReadHeader(std::string_view(content).substr(at), kFrameMagic, &header)) {
+      ADD_FAILURE() << "no frame at " << at;
+      break;
+    }
+    frames.push_back(header);
+    at += SealedSize(header.size, block);
+  }
+  return frames;
+}
+
 TEST(Metadata, TheLogHasTwoEqualCopies) {
   Rig rig;
   const auto content = [&rig](std::uint32_t zone) {
@@ -376,6 +393,25 @@ TEST(Metadata, AMarkIsDurableBeforeAMountEnds) {
   std::unique_ptr<Volume> volume;
   EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
                "lost-log");
+}
+
+// The mark continues the chain of checksums, so that it counts as a part of its generation.
+TEST(Metadata, AMarkContinuesItsGeneration) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const std::uint32_t earlier = CurrentMetadataZone(rig.device.get());
+  const std::vector<SealedHeader> before = FramesIn(rig.device.get(), earlier);
+  auto device = std::make_unique<FaultyDevice>(rig.device.get());
+  device->Inject({.operation = Operation::kReset, .times = Fault::kForever, .zone = earlier});
+  ASSERT_NE(MountOk(std::move(device)), nullptr);
+  const std::vector<SealedHeader> frames = FramesIn(rig.device.get(), earlier);
+  ASSERT_EQ(frames.size(), before.size() + 1);
+  const SealedHeader& mark = frames.back();
+  EXPECT_EQ(mark.subject, static_cast<std::uint64_t>(FrameKind::kSuperseded));
+  EXPECT_EQ(mark.previous, before.back().checksum);
+  EXPECT_EQ(mark.generation, before.back().generation);
+  EXPECT_GT(mark.number, before.back().number);
+  EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
 // Pieces show that a generation is not the newest one, if it comes back.
