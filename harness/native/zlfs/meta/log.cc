@@ -89,8 +89,11 @@ IOStatus MetaLog::RollOverLocked(bool all_active) {
   const Old current{.generation = superblock_.generation, .previous = previous_};
   std::vector<Part> parts;
   RETURN_IF_ERROR(Encode(records, &parts));
-  // The copy that stays is the first one, so it must not lie in an offline zone.
-  std::ranges::stable_partition(zones_, [this](std::uint32_t zone) { return !io_->Lost(zone); });
+  // The copy that stays is the first one, so it must not lie in an offline zone. After a failed
+  // write, the copy in the other zone stays: the zone of the failed one may be about to be lost.
+  std::ranges::stable_sort(zones_, {}, [this](std::uint32_t zone) {
+    return std::pair(io_->Lost(zone), zone == failed_);
+  });
   std::vector<std::uint32_t> zones = ZonesInTurn();
   std::vector<Old> old;
   for (std::size_t i = 0; i < zones_.size(); ++i) {

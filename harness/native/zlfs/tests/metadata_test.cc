@@ -127,6 +127,32 @@ TEST(Metadata, ALostCopyIsNotTheOneThatStays) {
   }
 }
 
+// One zone fails in the middle of a write, and is then gone: the copy in the other zone stays until
+// the next generation is durable.
+TEST(Metadata, AfterAFailedWriteTheOtherCopyStays) {
+  constexpr std::uint64_t kCommands = 14;  // more than the sync of /b needs
+  for (const std::size_t failing : {0U, 1U}) {
+    for (std::uint64_t commands = 0; commands < kCommands; ++commands) {
+      Rig rig;
+      auto volume = rig.MountFaulty();
+      ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+      const std::uint32_t zone = CurrentMetadataZones(rig.device.get())[failing];
+      rig.faulty->Inject({.operation = Operation::kWrite, .zone = zone});
+      rig.faulty->DieAfter(commands);
+      const bool synced = Put(volume.get(), "/b", Content(2, 0, 4000)).ok();
+      volume.reset();
+      EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+      volume = rig.Mount();
+      ASSERT_NE(volume, nullptr) << failing << " after " << commands;
+      EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+      if (synced) {
+        EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 4000));
+      }
+      EXPECT_TRUE(commands + 1 < kCommands || synced);
+    }
+  }
+}
+
 TEST(Metadata, AZoneThatFailedIsTheLastChoice) {
   Rig rig;
   const auto volume = rig.MountFaulty();
