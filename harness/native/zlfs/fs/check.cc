@@ -26,6 +26,18 @@ std::string NamesOf(const FileInfo& file) {
   return names;
 }
 
+// Returns whether the whole extent can be read. An extent can be as large as a zone, so this reads
+// parts of it.
+bool CanBeRead(ZoneIo* io, const Extent& extent) {
+  constexpr std::uint64_t kPart = 1 << 20;
+  const AlignedBuffer part = AllocateAligned(kPart);
+  for (std::uint64_t done = 0; done < extent.length; done += kPart) {
+    const std::size_t size = std::min(kPart, extent.length - done);
+    if (!io->Read(extent.zone, extent.offset + done, size, part.get()).ok()) return false;
+  }
+  return true;
+}
+
 // Reports the ranges of a file that cannot be read. Reads only zones that are read-only or offline.
 void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<ZoneInfo>& zones,
                 std::vector<Violation>* violations) {
@@ -35,8 +47,7 @@ void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<Zon
     const std::uint64_t begin = std::exchange(at, at + extent.length);
     const ZoneCondition condition = zones[extent.zone].condition;
     if (condition != ZoneCondition::kOffline && condition != ZoneCondition::kReadOnly) continue;
-    std::string content(extent.length, '\0');
-    if (io.Read(extent.zone, extent.offset, content.size(), content.data()).ok()) continue;
+    if (CanBeRead(&io, extent)) continue;
     const bool offline = condition == ZoneCondition::kOffline;
     violations->push_back({10, NamesOf(file) + ": bytes " + std::to_string(begin) + " to " +
                                    std::to_string(at) + " lie in zone " +

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,10 +46,12 @@ class UnreadableDevice final : public ForwardingDevice {
  public:
   explicit UnreadableDevice(EmulatedDevice* inner) : ForwardingDevice(inner) {}
   void Lose(std::uint32_t zone, std::uint64_t from) { lost_[zone] = from; }
+  std::size_t largest_read() const { return largest_; }
 
  private:
   IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                   char* buffer) override {
+    largest_ = std::max(largest_, size);
     const auto lost = lost_.find(zone);
     if (lost != lost_.end() && offset + size > lost->second) {
       return MakeError(DeviceError::kIo, "unreadable");
@@ -60,6 +63,7 @@ class UnreadableDevice final : public ForwardingDevice {
     return inner_->ChangeZone(zone, to);
   }
   std::map<std::uint32_t, std::uint64_t> lost_;  // zone -> first byte that cannot be read
+  std::size_t largest_ = 0;
 };
 
 // Writes and syncs a file.

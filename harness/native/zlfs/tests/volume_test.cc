@@ -1211,6 +1211,24 @@ TEST(Failure, ALossIsNamedWithEveryNameOfItsFile) {
   EXPECT_NE(Violations(rig.device.get()).find("/a, /b: bytes 0 to 5000"), std::string::npos);
 }
 
+// An extent can be as large as a zone.
+TEST(Failure, LossesAreFoundWithoutALargeBuffer) {
+  constexpr std::uint64_t kSize = 3 << 20;
+  Rig rig("zones=20&zone_size=4M&max_active=8");
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, kSize)));
+  const std::vector<FileInfo> files = rig.Mount({.read_only = true})->files().All();
+  ASSERT_EQ(files[0].extents.size(), 1U);
+  const Extent extent = files[0].extents[0];
+  EmulatedFaults::BreakZone(*rig.device, extent.zone, ZoneCondition::kReadOnly);
+  UnreadableDevice device(rig.device.get());
+  EXPECT_EQ(Violations(&device), "");
+  EXPECT_LE(device.largest_read(), std::size_t{1} << 20);
+  device.Lose(extent.zone, extent.end() - 4096);
+  EXPECT_EQ(Violations(&device), "10: /a: bytes 0 to 3145728 lie in zone " +
+                                     std::to_string(extent.zone) +
+                                     ", which is read-only and cannot be read\n");
+}
+
 TEST(Failure, OfflineAndReadOnlyZones) {
   Rig rig;
   std::uint32_t zone = 0;
