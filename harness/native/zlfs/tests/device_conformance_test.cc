@@ -409,6 +409,25 @@ TEST_P(Conformance, OneHandleWritesAndOthersRead) {
   EXPECT_EQ(ConditionOf(zones_[0]), ZoneCondition::kImplicitlyOpen);
 }
 
+TEST_P(Conformance, AReaderAloneKeepsWritersOut) {
+  ASSERT_OK(WriteBlocks(zones_[0], 0, 2));
+  std::unique_ptr<ZonedDevice> other;
+  EXPECT_ERROR(Open(Access::kReadAlone, &other), DeviceError::kBusy);
+  device_.reset();
+  ASSERT_OK(Open(Access::kReadAlone, &other));
+  EXPECT_EQ(ReadZone(*other, zones_[0], 0, 2ULL * geometry_.block_size), Make(2).view());
+  EXPECT_ERROR(other->Write(zones_[0], 2ULL * geometry_.block_size, Make(1).slice()),
+               DeviceError::kReadOnlyHandle);
+  EXPECT_ERROR(other->ResetZone(zones_[0]), DeviceError::kReadOnlyHandle);
+  EXPECT_ERROR(Open(Access::kReadWrite, &device_), DeviceError::kBusy);
+  {
+    std::unique_ptr<ZonedDevice> third;
+    EXPECT_OK(Open(Access::kReadOnly, &third));
+  }
+  other.reset();
+  ASSERT_OK(Open(Access::kReadWrite, &device_));
+}
+
 TEST_P(Conformance, ZonesOutliveTheHandle) {
   ASSERT_OK(WriteBlocks(zones_[0], 0, 3, 4));
   ASSERT_OK(device_->FinishZone(zones_[1]));

@@ -65,6 +65,7 @@ TEST_F(KernelDeviceTest, RefusesWhatItCannotUse) {
   kernel_.missing_zones = 0;
   kernel_.exclusively_open = true;
   EXPECT_ERROR(Open(), DeviceError::kBusy);
+  EXPECT_ERROR(Open(Access::kReadAlone), DeviceError::kBusy);
   EXPECT_OK(Open(Access::kReadOnly));
 }
 

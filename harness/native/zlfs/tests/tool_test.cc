@@ -230,6 +230,26 @@ TEST_F(Tool, ReadsBesideAWriterAndWritesAlone) {
   ExpectRefused(3, "busy", "import", spec, "--name=/a --size=4096 --seed=1");
 }
 
+// A writer can fill zones again while their content is copied.
+TEST_F(Tool, SalvageReadsAlone) {
+  const std::string spec = Spec("d");
+  const std::string to = folder_ / "saved";
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/a --size=4096 --seed=1"), 0) << err_;
+  auto volume = MountOk(Open(spec));
+  ExpectRefused(3, "busy", "salvage", spec, "--to=" + to);
+  EXPECT_FALSE(std::filesystem::exists(to));
+  volume.reset();
+  ASSERT_EQ(Run("salvage", spec, "--to=" + to), 0) << err_;
+  EXPECT_EQ(Contents(to + "/a").size(), 4096U);
+
+  // Meanwhile nothing can write.
+  std::unique_ptr<ZonedDevice> device;
+  ASSERT_OK(OpenDevice(Spec("d", ""), Access::kReadAlone, nullptr, &device));
+  ExpectRefused(3, "busy", "import", spec, "--name=/b --size=4096 --seed=1");
+  EXPECT_EQ(Run("list", spec), 0) << err_;
+}
+
 TEST_F(Tool, ImportNeverOverwritesAndLeavesNothingOfAFailure) {
   const std::string spec = Spec("d");
   ASSERT_EQ(Run("mkfs", spec), 0) << err_;

@@ -87,7 +87,9 @@ IOStatus FromSeed(std::uint64_t size, std::uint64_t seed, Source* source) {
 IOStatus MountToRead(const Arguments& arguments, std::unique_ptr<Volume>* volume,
                      bool salvage = false) {
   std::unique_ptr<ZonedDevice> device;
-  RETURN_IF_ERROR(OpenDevice(arguments.device, Access::kReadOnly, nullptr, &device));
+  // A writer can reset and fill zones again while their content is copied.
+  const Access access = salvage ? Access::kReadAlone : Access::kReadOnly;
+  RETURN_IF_ERROR(OpenDevice(arguments.device, access, nullptr, &device));
   return Volume::Mount(std::move(device), {.read_only = true, .salvage = salvage}, volume);
 }
 
@@ -149,7 +151,7 @@ IOStatus Repair(const std::string& spec) {
   return volume->Close();
 }
 
-// Read-only commands. They also work while a database is running.
+// Read-only commands. All except salvage also work while a database is running.
 
 IOStatus RunDf(Arguments* arguments) {
   std::unique_ptr<Volume> volume;
@@ -280,7 +282,7 @@ constexpr command_line::Meaning kMeanings[] = {
     {"missing", kRefused, "check the name; zlfs makes no devices"},
     {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
     {"bad-image", kRefused, "the file is no emulated device, or has another shape"},
-    {"busy", kRefused, "a database or another zlfs writes it: wait for it to end"},
+    {"busy", kRefused, "a database or another zlfs uses it: wait for it to end"},
     {"permission", kRefused, "run as root, or give yourself access to the device"},
     {"not-empty", kRefused,
      "make sure that the data is not needed; then zlfs mkfs --erase=IDENTITY"},

@@ -23,8 +23,9 @@ using rocksdb::Slice;
 enum class DeviceKind : std::uint8_t { kKernel, kMemory, kFile };
 
 // kReadWrite is exclusive: a second read-write open fails with kBusy. kReadOnly opens still
-// succeed.
-enum class Access : std::uint8_t { kReadOnly, kReadWrite };
+// succeed. kReadAlone reads while nobody can write: it fails with kBusy beside a read-write handle,
+// and keeps one from being opened.
+enum class Access : std::uint8_t { kReadOnly, kReadAlone, kReadWrite };
 
 struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes

@@ -12,8 +12,8 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
   std::shared_ptr<Image> image;
   RETURN_IF_ERROR(memory ? Image::OpenMemory(name, request, &image)
                          : Image::OpenFile(name, request, access, &image));
-  if (access == Access::kReadWrite && !image->Claim()) {
-    return MakeError(DeviceError::kBusy, name + ": another handle writes to it");
+  if (access != Access::kReadOnly && !image->Claim()) {
+    return MakeError(DeviceError::kBusy, name + ": another handle uses it");
   }
   char id[17];
   std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(image->id()));
@@ -36,7 +36,7 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
 }
 
 EmulatedDevice::~EmulatedDevice() {
-  if (access_ == Access::kReadWrite) image_->Release();
+  if (access_ != Access::kReadOnly) image_->Release();
 }
 
 ZoneInfo EmulatedDevice::Known(std::uint32_t zone) const {

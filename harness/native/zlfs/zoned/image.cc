@@ -110,9 +110,12 @@ IOStatus Image::OpenFile(const std::string& path, const ShapeRequest& request, A
   std::shared_ptr<Image> opened(new Image(fd));
   // Lock before reading the size, so that no second writer attaches to an incomplete image.
   struct stat file = {};
-  if ((writes && flock(fd, LOCK_EX | LOCK_NB) != 0) || fstat(fd, &file) != 0) {
-    return MakeSystemError(errno, path);
+  const int lock = writes ? LOCK_EX : LOCK_SH;
+  if (access != Access::kReadOnly && flock(fd, lock | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? MakeError(DeviceError::kBusy, path + ": another process uses it")
+                                : MakeSystemError(errno, path);
   }
+  if (fstat(fd, &file) != 0) return MakeSystemError(errno, path);
   RETURN_IF_ERROR(file.st_size == 0 && makes ? opened->Make(path, request)
                                              : opened->Attach(path, request, access));
   *image = std::move(opened);

@@ -87,7 +87,8 @@ class Image {
   // Removes the name of an in-memory image. The last handle frees its memory.
   static void ForgetMemory(const std::string& name);
   // Maps the file. With read-write access, creates the image if the file is missing or empty. Each
-  // call creates a separate mapping. A read-write image holds the file lock.
+  // call creates a separate mapping. A read-write image holds the file lock, and kReadAlone shares
+  // it.
   static IOStatus OpenFile(const std::string& path, const ShapeRequest& request, Access access,
                            std::shared_ptr<Image>* image);
 
@@ -107,7 +108,7 @@ class Image {
     if (shape_.cache == 0) SetDurable(zone, state);
   }
 
-  // Registers the only writer. Returns false if the image already has one.
+  // Registers the only writer, or a reader that allows none. Returns false if there is one.
   bool Claim() { return !claimed_.exchange(true); }
   void Release() { claimed_ = false; }
 

@@ -199,8 +199,9 @@ IOStatus OpenKernelDevice(const std::string& name, Access access,
       return MakeError(DeviceError::kIo, path.string() + ": too many open files for libzbd");
     }
   }
-  const int mode = access == Access::kReadWrite ? O_RDWR | O_EXCL : O_RDONLY;
-  const int fd = zbd_open(path.c_str(), mode | O_DIRECT | O_CLOEXEC, nullptr);
+  const int mode = access == Access::kReadWrite ? O_RDWR : O_RDONLY;
+  const int alone = access == Access::kReadOnly ? 0 : O_EXCL;
+  const int fd = zbd_open(path.c_str(), mode | alone | O_DIRECT | O_CLOEXEC, nullptr);
   if (fd < 0) return MakeSystemError(errno, path.native());
   auto opened = std::make_unique<KernelDevice>(fd, access);
   RETURN_IF_ERROR(opened->Learn(path, sysfs));

@@ -43,7 +43,8 @@ std::optional<std::uint64_t> OptionValue(std::string_view text,
 IOStatus NothingLeft(const OptionMap& options);  // fails with "unknown-option" if not empty
 
 // `name` is a kernel name (nvme0n2) or a path; links such as /dev/disk/by-id/... are followed.
-// kReadWrite opens the device exclusively: the call fails with kBusy if it is mounted or in use.
+// kReadAlone and kReadWrite open the device exclusively: the call fails with kBusy if it is mounted
+// or in use.
 IOStatus OpenKernelDevice(const std::string& name, Access access,
                           std::unique_ptr<ZonedDevice>* device, const Sysfs& sysfs = Sysfs());
 
