@@ -1,8 +1,10 @@
 // Checks devices, parses policy options and formats volumes.
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string_view>
+#include <vector>
 
 #include "zlfs/fs/volume.h"
 
@@ -27,13 +29,15 @@ IOStatus Take(OptionMap* options, const PolicyField& field, Policy* policy) {
   return IOStatus::OK();
 }
 
-// Returns the generation of an earlier volume in a zone that cannot be reset; 0: there is none.
-std::uint64_t EarlierGeneration(ZonedDevice* device, std::uint32_t zone) {
+// Returns the generation in a metadata zone of an earlier volume of this device. 0: there is none.
+// Null: the zone cannot be read.
+std::optional<std::uint64_t> EarlierGeneration(ZonedDevice* device, std::uint32_t zone) {
   const std::size_t size = device->geometry().block_size;
   const AlignedBuffer block = AllocateAligned(size);
   Superblock earlier;
-  const bool found = device->Read(zone, 0, size, block.get()).ok() &&
-                     DecodeSuperblock({block.get(), size}, &earlier).ok();
+  if (!device->Read(zone, 0, size, block.get()).ok()) return std::nullopt;
+  const bool found = DecodeSuperblock({block.get(), size}, &earlier).ok() &&
+                     earlier.identity() == device->geometry().identity;
   return found ? earlier.generation : 0;
 }
 
@@ -91,26 +95,40 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
   const Geometry& geometry = device->geometry();
   std::vector<ZoneInfo> zones;
   RETURN_IF_ERROR(CheckDevice(device, &zones));
+  const bool erases = erase == geometry.identity;
+  const auto holds_data = [&zones](std::uint32_t zone) {
+    return zones[zone].condition == ZoneCondition::kFull || IsActive(zones[zone].condition);
+  };
+  const auto not_empty = [&geometry](std::uint32_t zone) {
+    return IOStatus::InvalidArgument(
+        "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
+                         " holds data; to destroy it, set erase=" + geometry.identity);
+  };
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    const ZoneCondition condition = zones[zone].condition;
-    if (condition != ZoneCondition::kFull && !IsActive(condition)) continue;
-    if (erase != geometry.identity) {
-      return IOStatus::InvalidArgument(
-          "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
-                           " holds data; to destroy it, set erase=" + geometry.identity);
-    }
-    RETURN_IF_ERROR(device->ResetZone(zone));
+    if (holds_data(zone) && !erases) return not_empty(zone);
+  }
+  // A metadata zone that cannot be reset keeps its generation of the volume before. So the new
+  // volume begins with a higher one.
+  std::uint64_t generation = 0;
+  bool unread = false;
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    if (zones[zone].condition == ZoneCondition::kEmpty) continue;
+    const std::optional<std::uint64_t> earlier = EarlierGeneration(device, zone);
+    if (earlier.value_or(0) > 0 && !erases) return not_empty(zone);
+    generation = std::max(generation, earlier.value_or(0));
+    unread |= !earlier;
+  }
+  if (unread) generation += kSkippedGenerations;
+  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
+    if (holds_data(zone)) RETURN_IF_ERROR(device->ResetZone(zone));
   }
   Superblock superblock{.block_size = geometry.block_size,
+                        .generation = generation,
                         .zone_size = geometry.zone_size,
                         .zone_count = geometry.zone_count,
                         .policy = policy};
   superblock.SetNames(geometry.identity, label);
   RETURN_IF_ERROR(ChangePolicy({}, &superblock.policy));  // makes both thresholds consistent
-  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    if (zones[zone].condition != ZoneCondition::kReadOnly) continue;
-    superblock.generation = std::max(superblock.generation, EarlierGeneration(device, zone));
-  }
   std::random_device random;
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
   ZoneIo io(device);

@@ -12,9 +12,6 @@
 namespace zlfs {
 namespace {
 
-// A repair skips this many generations: more than can follow the state that it takes.
-constexpr std::uint64_t kRepairedGenerations = 1 << 20;
-
 bool IsNamed(const IOStatus& status, std::string_view name) {
   return status.getState() != nullptr && std::string_view(status.getState()).starts_with(name);
 }
@@ -77,8 +74,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
 IOStatus Volume::Load(Recovered recovered) {
   state_.superblock = recovered.superblock;
   losses_ = recovered.losses;
-  // A generation that cannot be read now may become readable. It must then count as older.
-  if (salvage_) state_.superblock.generation += kRepairedGenerations;
+  if (salvage_) state_.superblock.generation += kSkippedGenerations;
   commands_.BeginPieces(recovered.last_piece);
   for (const std::uint32_t zone : recovered.kept_logs) {
     log_zones_.Keep(zone, recovered.space.log_zones.at(zone));

@@ -40,6 +40,10 @@ inline constexpr std::uint32_t kMinZones = 16;
 // "limits-too-small", "conventional-zone".
 IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones);
 
+// More generations than follow a state that cannot be read now. A new volume, or a repaired one,
+// skips them: if such a zone becomes readable, its generation counts as older.
+inline constexpr std::uint64_t kSkippedGenerations = 1 << 20;
+
 // Formats the device. If `erase` equals the device's identity, resets zones that hold data.
 // Otherwise such zones are an error ("not-empty"). A label that is too long is "bad-label".
 IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,

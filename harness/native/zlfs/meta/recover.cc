@@ -490,7 +490,9 @@ IOStatus ReadNewest(ZonedDevice* device, Effort effort, Recovered* recovered) {
     one.status = ReadGeneration(device, zone, recovered->zones[zone], &one.generation);
     if (one.status.IsIOError()) recovered->unreadable_metadata.insert(zone);
     // A foreign block belongs to no generation of this volume. So the device may hold other data.
-    if (one.IsForeign() && effort == Effort::kExact) return one.status;
+    // But in a read-only zone, it can be older than the volume: mkfs cannot reset this zone.
+    const bool resettable = recovered->zones[zone].condition != ZoneCondition::kReadOnly;
+    if (one.IsForeign() && resettable && effort == Effort::kExact) return one.status;
     if (!one.Usable(effort)) continue;
     if (newest == nullptr || one.IsBetterThan(*newest)) newest = &one;
   }

@@ -619,6 +619,62 @@ TEST(Volume, AFormattedDeviceDoesNotHoldTheVolumeBefore) {
   }
 }
 
+// A metadata zone that mkfs could not read keeps the newest generation of the volume before.
+TEST(Volume, AZoneThatReturnsAfterMkfsDoesNotHoldTheVolumeBefore) {
+  Rig rig;
+  for (int mount = 0; mount < 4; ++mount) {
+    ASSERT_OK(Put(rig.Mount().get(), "/" + std::to_string(mount), Content(1, 0, 5000)));
+  }
+  Recovered recovered;
+  ASSERT_OK(Recover(rig.device.get(), &recovered));
+  for (const std::uint32_t zone : recovered.metadata_zones) {
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+  }
+  ASSERT_OK(Mkfs(rig.device.get(), {}, rig.device->geometry().identity));
+  for (const std::uint32_t zone : recovered.metadata_zones) {
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kFull);
+  }
+  for (int mount = 0; mount < 3; ++mount) {
+    EXPECT_EQ(Violations(rig.device.get()), "");
+    const auto volume = rig.Mount();
+    ASSERT_NE(volume, nullptr);
+    EXPECT_FALSE(volume->files().Exists("/0"));
+    ASSERT_OK(Put(volume.get(), "/new" + std::to_string(mount), "new"));
+  }
+}
+
+// A read-only zone cannot be reset, so mkfs cannot remove what it holds.
+TEST(Volume, AMetadataZoneMayHoldOtherDataIfItIsReadOnly) {
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    const std::shared_ptr<EmulatedDevice> device = MakeDevice(kSmall);
+    const Blocks blocks(3, 4096, 1);
+    ASSERT_OK(device->Write(zone, 0, blocks.slice()));
+    EmulatedFaults::BreakZone(*device, zone, ZoneCondition::kReadOnly);
+    ASSERT_OK(Mkfs(device.get(), {}, ""));
+    for (int mount = 0; mount < 4; ++mount) {
+      EXPECT_EQ(Violations(device.get()),
+                "10: metadata zone " + std::to_string(zone) + " cannot be written\n");
+      const auto volume = MountOk(std::make_unique<HookedDevice>(device, [] {}));
+      ASSERT_NE(volume, nullptr);
+      ASSERT_OK(Put(volume.get(), "/" + std::to_string(mount), Content(1, 0, 5000)));
+      EXPECT_EQ(ReadWhole(volume.get(), "/0"), Content(1, 0, 5000));
+    }
+  }
+}
+
+TEST(Refusal, MkfsOfAVolumeInReadOnlyZones) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  for (std::uint32_t zone = 0; zone < rig.device->geometry().zone_count; ++zone) {
+    if (InfoOf(*rig.device, zone).condition == ZoneCondition::kEmpty) continue;
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
+  }
+  EXPECT_ERROR(Mkfs(rig.device.get(), {}, ""), "not-empty");
+  EXPECT_EQ(ReadWhole(rig.Mount().get(), "/a"), Content(1, 0, 5000));
+  ASSERT_OK(Mkfs(rig.device.get(), {}, rig.device->geometry().identity));
+  EXPECT_FALSE(rig.Mount()->files().Exists("/a"));
+}
+
 TEST(Refusal, MountOfSomethingElse) {
   const auto blank = MakeDevice(kSmall);
   std::unique_ptr<Volume> volume;
