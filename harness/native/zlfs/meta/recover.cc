@@ -31,6 +31,12 @@ bool NoWritePointer(ZoneCondition condition) {
   return condition == ZoneCondition::kReadOnly || condition == ZoneCondition::kOffline;
 }
 
+// Blocks that were never written read as zeros or, on some NVMe drives, as ones (field DLFEAT).
+bool IsUnwritten(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos ||
+         bytes.find_first_not_of('\xff') == std::string_view::npos;
+}
+
 // Reads a zone of sealed blocks up to its write pointer, or to the capacity if there is none.
 // Buffers a window of the zone.
 class SealedZone {
@@ -99,15 +105,16 @@ class SealedZone {
  private:
   static constexpr std::size_t kWindow = 1 << 20;
 
-  // Returns whether the zone is finished and has only zeros from `offset` on. A mount that finds
-  // too many active zones finishes some. If it crashes before its roll-over, such a zone may end
-  // with a torn block and zeros. Without a write pointer, reads beyond the content may fail.
+  // Returns whether the zone is finished and has only unwritten blocks from `offset` on. A mount
+  // that finds too many active zones finishes some. If it crashes before its roll-over, such a zone
+  // may end with a torn block and unwritten ones. Without a write pointer, reads beyond the content
+  // may fail.
   bool EndsAt(std::uint64_t offset) {
     for (std::uint64_t size; finished_ && offset < limit_; offset += size) {
       size = std::min(kWindow, limit_ - offset);
       std::string_view bytes;
       if (!Get(offset, size, &bytes).ok()) return blind_;
-      if (bytes.find_first_not_of('\0') != std::string_view::npos) return false;
+      if (!IsUnwritten(bytes)) return false;
     }
     return finished_;
   }
@@ -173,7 +180,7 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
   SealedZone frames(device, zone, info);
   std::string_view bytes;
   RETURN_IF_ERROR(frames.Get(0, device->geometry().block_size, &bytes));
-  if (blind && bytes.find_first_not_of('\0') == std::string_view::npos) return IOStatus::OK();
+  if (blind && IsUnwritten(bytes)) return IOStatus::OK();
   RETURN_IF_ERROR(DecodeSuperblock(bytes, &result->superblock));
   const Superblock& superblock = result->superblock;
   const Geometry& geometry = device->geometry();

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -1220,6 +1221,62 @@ TEST(Failure, ARepairEndsALogBeforeADamagedPiece) {
   }
   EXPECT_EQ(Violations(rig.device.get()), "");
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/1.log"), Content(1, 0, 5000));
+}
+
+// A device whose unwritten blocks read as ones, as NVMe allows.
+class OnesDevice final : public ForwardingDevice {
+ public:
+  explicit OnesDevice(EmulatedDevice* inner) : ForwardingDevice(inner) {}
+  // Breaks or finishes the zone. Its blocks from the write pointer on stay unwritten.
+  void End(EmulatedDevice* inner, std::uint32_t zone, ZoneCondition condition) {
+    unwritten_[zone] = InfoOf(*inner, zone).write_pointer;
+    EmulatedFaults::BreakZone(*inner, zone, condition);
+  }
+
+ private:
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    RETURN_IF_ERROR(inner_->Read(zone, offset, size, buffer));
+    const auto unwritten = unwritten_.find(zone);
+    if (unwritten == unwritten_.end()) return IOStatus::OK();
+    const std::uint64_t from = std::max(unwritten->second, offset) - offset;
+    if (from < size) std::memset(buffer + from, 0xff, size - from);
+    return IOStatus::OK();
+  }
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    if (to == ZoneCondition::kEmpty) unwritten_.erase(zone);
+    return inner_->ChangeZone(zone, to);
+  }
+  std::map<std::uint32_t, std::uint64_t> unwritten_;  // zone -> first unwritten byte
+};
+
+TEST(Failure, UnwrittenBlocksMayReadAsOnes) {
+  for (const auto condition : {ZoneCondition::kFull, ZoneCondition::kReadOnly}) {
+    Rig rig;
+    std::uint32_t zone = 0;
+    {
+      const auto killed = rig.MountFaulty();
+      const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+      ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
+      ASSERT_OK(killed->writer().Sync(log.get()));
+      zone = log->extents.back().zone;
+      rig.faulty->DieAfter(0);
+    }
+    Recovered recovered;
+    ASSERT_OK(Recover(rig.device.get(), &recovered));
+    const std::uint32_t copy = recovered.metadata_zones[0];
+    const std::uint32_t empty = 3 - copy - recovered.metadata_zones[1];
+    auto device = std::make_unique<OnesDevice>(rig.device.get());
+    device->End(rig.device.get(), zone, condition);
+    const bool broken = condition == ZoneCondition::kReadOnly;
+    device->End(rig.device.get(), broken ? empty : copy, condition);
+    const std::string found =
+        broken ? "10: metadata zone " + std::to_string(empty) + " cannot be written\n" : "";
+    EXPECT_EQ(Violations(device.get()), found);
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), Content(1, 0, 5000));
+  }
 }
 
 TEST(Failure, PiecesOfALostCreationBelongToNoLaterFile) {
