@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ ON_TIME = 0.99
 LATE = 0.02
 # A phase whose speed in model time changes more at twice the dilation is held up by the processor.
 SAME = 0.05
+# The same for a percentile. Histograms have buckets of a factor of 1.5, and percentiles are
+# interpolated inside them.
+SAME_PERCENTILE = 0.25
 
 # Metrics that a few late requests can change.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
@@ -149,8 +153,10 @@ def _phases(run: RunRecord, key: str) -> list[str]:
 def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
     """Return a refusal unless runs at twice the dilation have the same speed in model time.
 
-    Single runs differ by chance, too, so the geometric mean over all pairs of runs decides. Runs of
-    identical cells (twins) count as further repetitions, which reduce the effect of chance.
+    A percentile must be the same, too: waits of the kernel can make a few requests slow that do not
+    change the speed. Single runs differ by chance, so the geometric mean over all pairs of runs
+    decides. Runs of identical cells (twins) count as further repetitions, which reduce the effect
+    of chance.
     """
     pairs = [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
     if not pairs:
@@ -165,7 +171,22 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
             where = f"k = {pairs[0][1].result.device.dilation}"
             text = f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
             return NoVerdict(Verdict.HOST_BOUND, text)
-    return None
+    return _changed_percentile(side, key, pairs) if _PERCENTILE.search(key) else None
+
+
+def _changed_percentile(
+    side: Side, key: str, pairs: Sequence[tuple[RunRecord, RunRecord]]
+) -> NoVerdict | None:
+    values = [(run.value(key), other.value(key)) for run, other in pairs]
+    ratios = [one / two for one, two in values if one and two]
+    if len(ratios) < len(values):
+        return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {key} is unknown at one dilation")
+    change = geometric_mean(ratios)
+    if abs(math.log(change)) <= math.log(1 + SAME_PERCENTILE):
+        return None
+    where = f"k = {pairs[0][1].result.device.dilation}"
+    text = f"{side.name}: {key} is {numbers.ratio(change)} of its value at {where}"
+    return NoVerdict(Verdict.HOST_BOUND, text)
 
 
 def _with_twins(side: Side) -> list[RunRecord]:

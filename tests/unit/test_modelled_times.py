@@ -49,8 +49,12 @@ def _on_drive(
     on_time: float | None = 1.0,
     late: float | None = 0.0,
     rate: Callable[[Result], float] = lambda _: 1.0,
+    tail: float | None = 100.0,
 ) -> Change:
-    """Return a change: the run is on a modelled drive, with a rate on the model's clock."""
+    """Return a change: the run is on a modelled drive.
+
+    Its rate and its tail, of zlfs 2 * ``tail`` us, are on the model's clock.
+    """
 
     def change(result: Result) -> Result:
         name = f"zoneblk {model} -20000ns x{dilation}"
@@ -62,7 +66,8 @@ def _on_drive(
         for phase in ("overwrite", "readrandom"):
             result = with_metric(result, f"{phase}.on_time_share", on_time, "1")
             result = with_metric(result, f"{phase}.late_share", late, "1")
-        return with_metric(result, TAIL, 100.0 / factor * spread, "us")
+        own = None if tail is None else tail / factor * spread * dilation
+        return with_metric(result, TAIL, own, "us")
 
     return change
 
@@ -414,6 +419,28 @@ def test_a_percentile_needs_requests_on_time(
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
     assert _row(fast, slow, metric=TAIL).verdict is word
     assert _row(fast, slow).verdict is Verdict.LOWER, "few late requests do not change a rate"
+
+
+@pytest.mark.parametrize(
+    ("tail", "word"),
+    [
+        (100.0, Verdict.HIGHER),
+        (81.0, Verdict.HIGHER),  # inside a bucket of the histograms
+        (79.0, Verdict.HOST_BOUND),
+        (126.0, Verdict.HOST_BOUND),
+        (None, Verdict.NOT_A_RESULT),
+    ],
+)
+def test_a_percentile_is_the_same_at_twice_the_dilation(
+    fast: Path, tmp_path: Path, tail: float | None, word: Verdict
+) -> None:
+    """The speed is the same, and every request is on time."""
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16, tail=tail), repetitions=1)
+    row = _row(fast, slow, metric=TAIL)
+    assert row.verdict is word
+    if tail == 79.0:
+        assert any("latency_p99 is 1.266 of its value at k = 16" in note for note in row.notes)
+    assert _row(fast, slow).verdict is Verdict.LOWER, "a rate does not depend on percentiles"
 
 
 @pytest.mark.parametrize(
