@@ -49,6 +49,7 @@ def _on_drive(
     on_time: float | None = 1.0,
     late: float | None = 0.0,
     rate: Callable[[Result], float] = lambda _: 1.0,
+    *,
     tail: float | None = 100.0,
 ) -> Change:
     """Return a change: the run is on a modelled drive.
