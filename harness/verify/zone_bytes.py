@@ -25,10 +25,15 @@ _SKEW = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ZoneEvent:
-    """A reset or finish: bytes that it removed from zones (negative: that it filled in)."""
+    """A reset or finish: bytes that it removed from zones (negative: that it filled in).
+
+    It took effect between ``began`` and ``t``, when it ended. A drive can take seconds for many
+    resets, and zone reports show their effect before the last one ends.
+    """
 
     t: float
     taken: int
+    began: float
 
 
 def file_of(tenant: TenantSpec) -> str:
@@ -66,11 +71,13 @@ def _events(folder: Path, tenant: TenantSpec) -> list[ZoneEvent] | None:
             continue
         if row["zone"] and int(row["zone"]) not in tenant.zone_range:  # '': all zones
             continue
+        began = t - float(row["latency_us"] or 0) / 1e6
         if row["action"] == "reset" and row["written"]:
-            events.append(ZoneEvent(t, int(row["written"]) + padded.pop(row["zone"], 0)))
+            taken = int(row["written"]) + padded.pop(row["zone"], 0)
+            events.append(ZoneEvent(t, taken, began))
         elif row["action"] == "finish" and row["unwritten"]:
             padded[row["zone"]] = int(row["unwritten"])
-            events.append(ZoneEvent(t, -padded[row["zone"]]))
+            events.append(ZoneEvent(t, -padded[row["zone"]], began))
         elif row["action"] in ("reset", "finish"):
             return None
     return events
@@ -127,10 +134,11 @@ def _compared(
 def _taken(events: Sequence[ZoneEvent], begin: float, end: float) -> tuple[int, int]:
     """Return the least and the most that events had taken out of zones at a time in between."""
     total = sum(event.taken for event in events if event.t <= begin)
-    sums = list(
-        accumulate((event.taken for event in events if begin < event.t <= end), initial=total)
+    unsure = [event.taken for event in events if event.t > begin and event.began <= end]
+    return (
+        total + sum(taken for taken in unsure if taken < 0),
+        total + sum(taken for taken in unsure if taken > 0),
     )
-    return min(sums), max(sums)
 
 
 def _inside(row: Mapping[str, str], capacity: int) -> tuple[int, int]:
