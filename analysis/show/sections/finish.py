@@ -199,7 +199,7 @@ def _orders(
 def _refusals(comparison: Comparison, metric: str) -> list[str]:
     """Return the verdicts of rows of a time that were not tested; empty for bytes.
 
-    Page's test says itself that runs are too few.
+    Too few runs are no refusal: Page's test needs no pairs, and counts its blocks.
     """
     words = {
         row.verdict
