@@ -11,7 +11,7 @@ from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
 from analysis.judge.directions import Along, Direction, FinishSetting, SettingValue
-from analysis.judge.verdicts import Verdict
+from analysis.judge.wording import has_only_values
 from analysis.read import zones
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
@@ -182,18 +182,13 @@ def _orders(
 ) -> Iterator[Direction]:
     """Return the compared times of measured phases, over each factor that varies."""
     compared = {row.metric for row in comparison.rows}
-    settings = {point.setting for point in points}
-    several = {
-        Along.THRESHOLD: len(directions.thresholds(dict.fromkeys(settings))) > 1,
-        Along.ZONE_SIZE: len(directions.zone_sizes(dict.fromkeys(settings))) > 1,
-    }
+    varying = [along for along in Along if len({along.sides(point)[0] for point in points}) > 1]
     for phase in dict.fromkeys(phase.name for run in runs for phase in run.measured):
         for name, text, unit in _TESTED_TIMES:
             metric = f"{phase}.{name}"
-            for along in Along:
-                if metric in compared and several[along]:
-                    over = f"{phase}: {text} over {_FACTORS[along]}"
-                    yield Direction(over, metric, unit, along, rises=None)
+            for along in varying if metric in compared else ():
+                over = f"{phase}: {text} over {_FACTORS[along]}"
+                yield Direction(over, metric, unit, along, rises=None)
 
 
 def _refusals(comparison: Comparison, metric: str) -> list[str]:
@@ -204,9 +199,9 @@ def _refusals(comparison: Comparison, metric: str) -> list[str]:
     words = {
         row.verdict
         for row in comparison.rows
-        if row.metric == metric and row.info.kind is MetricKind.TIME
+        if row.metric == metric and row.info.kind is MetricKind.TIME and has_only_values(row)
     }
-    return sorted(word for word in words if word.is_silent and word is not Verdict.TOO_FEW)
+    return sorted(words)
 
 
 def _plots(
