@@ -41,6 +41,11 @@ _SLEEPS = (
     "gc_no_gc_sleep_time",
     "cp_interval",
     "idle_interval",
+    "gc_idle_interval",
+    "discard_idle_interval",
+    "min_discard_issue_time",
+    "mid_discard_issue_time",
+    "max_discard_issue_time",
 )
 _STATE = (*_GC_CALLS, "free_segments", "dirty_segments", "ovp_segments")
 
