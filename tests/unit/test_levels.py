@@ -116,11 +116,26 @@ def test_f2fs_tries_no_slice_that_mkfs_called_too_small(host: Host, tmp_path: Pa
     assert host.programs().count("mkfs.f2fs") == 2  # 16 MiB, of which 24 are missing; 48 MiB
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gc_min_sleep_time",
+        "gc_max_sleep_time",
+        "gc_no_gc_sleep_time",
+        "gc_idle_interval",
+        "cp_interval",
+        "idle_interval",
+        "discard_idle_interval",
+        "min_discard_issue_time",
+        "mid_discard_issue_time",
+        "max_discard_issue_time",
+    ],
+)
 @pytest.mark.parametrize(("model", "slept"), [("zoneblk drive x8", "240000"), ("QEMU", "30000")])
 def test_f2fs_sleeps_as_long_on_the_clock_of_a_modelled_drive(
-    host: Host, tmp_path: Path, model: str, slept: str
+    host: Host, tmp_path: Path, name: str, model: str, slept: str
 ) -> None:
-    file = host.root / "sys/fs/f2fs/zonelab-nvme0n1/gc_min_sleep_time"
+    file = host.root / "sys/fs/f2fs/zonelab-nvme0n1" / name
     file.parent.mkdir(parents=True)
     file.write_text("30000\n")
     drive = replace(ZONED, kind=DeviceKind.MODELLED, model=model)
