@@ -50,13 +50,14 @@ def of_plain_run(
     measured = [one for one in facts if one.measured]
     own = total([one.harness_seconds for one in measured])
     load = total([one.load_seconds for one in measured])
+    spent = total((own, load)) if load else None
     kernel = total([one.traced.kernel_seconds if one.traced else None for one in measured])
     used, largest = (utilisation.u_ns, utilisation.max_utilisation) if utilisation else (None, None)
     return {
         "run.utilisation": Metric(used, "1"),
         "run.max_utilisation": Metric(largest, "1"),
-        "run.harness_cpu_share": Metric(_cpu_share(own, own, load), "1"),
-        "run.tracer_cpu_share": Metric(_cpu_share(kernel, own, load), "1"),
+        "run.harness_cpu_share": Metric(ratio(own, spent), "1"),
+        "run.tracer_cpu_share": Metric(ratio(kernel, spent), "1"),
     } | {
         f"{one.spec.name}.bandwidth_share": Metric(bandwidth.share(spec, one), "1") for one in facts
     }
@@ -115,9 +116,3 @@ def _ledger_values(entry: LedgerEntry) -> dict[str, MetricValue]:
             for name, (what, cause) in CAUSES.items()
         },
     }
-
-
-def _cpu_share(part: float | None, own: float | None, load: float | None) -> float | None:
-    if part is None or own is None or not load:
-        return None
-    return part / (own + load)

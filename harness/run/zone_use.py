@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.nulls import total
+from harness.nulls import ratio, total
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts
@@ -49,4 +49,4 @@ def cpu_share(own: float | None, tenants: Sequence[Sequence[PhaseFacts]]) -> Met
     """Return the harness's share of the CPU time in the common window; ``own`` is in seconds."""
     spent = [facts[-1].load_seconds for facts in tenants if facts]
     load = total(spent) if spent else None
-    return Metric(own / (own + load) if own is not None and load else None, "1")
+    return Metric(ratio(own, total((own, load)) if load else None), "1")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from harness.nulls import ratio, total
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
-from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN
 from harness.workloads.load_program import Parsed, user_bytes
 
@@ -59,7 +58,7 @@ def _of_the_log(log: Log | None) -> dict[str, MetricValue]:
     return {
         "flush_bytes": flush,
         "compaction_bytes": compaction,
-        "rocksdb_sum": (flush + compaction) / flush if flush and compaction is not None else None,
+        "rocksdb_sum": ratio(total((flush, compaction)), flush),
         **{f"stalls_{cause}": log.stalls[cause] if log else None for cause in CAUSES},
         "pending_compaction_bytes": pending[-1] if pending else None,
     }
@@ -83,18 +82,15 @@ def _bytes(
 def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, MetricValue]:
     summary = finished.summary if finished else None
     micros = summary.seconds * _MICROS if summary and summary.seconds > 0 else None
-    threads = phase.flags.get("threads", 1)
+    thread_micros = micros * int(phase.flags.get("threads", 1)) if micros else None
     statistics = finished.statistics if finished else None
-    stalled, opening = _ticker(finished, "rocksdb.stall.micros"), _sum(statistics, TABLE_OPEN)
+    opens = statistics.histograms.get(TABLE_OPEN) if statistics else None
     hits = _ticker(finished, "rocksdb.block.cache.hit")
     misses = _ticker(finished, "rocksdb.block.cache.miss")
-    lookups = hits + misses if hits is not None and misses is not None else None
     return {
-        "stall_share": stalled / micros if micros and stalled is not None else None,
-        "table_open_share": (
-            opening / (micros * int(threads)) if micros and opening is not None else None
-        ),
-        "cache_hit_share": hits / lookups if lookups and hits is not None else None,
+        "stall_share": ratio(_ticker(finished, "rocksdb.stall.micros"), micros),
+        "table_open_share": ratio(opens[1] if opens else None, thread_micros),
+        "cache_hit_share": ratio(hits, total((hits, misses))),
     }
 
 
@@ -103,20 +99,14 @@ def _reads(finished: Parsed | None, device: float | None) -> dict[str, MetricVal
 
     Devices also read ahead and in whole blocks, so the share is a lower bound; it is at least 0.
     """
-    parts = [_ticker(finished, name) for name in READ_TICKERS]
-    asked = sum(part for part in parts if part is not None) if None not in parts else None
-    served = 1 - device / asked if asked and device is not None else None
+    asked = total(_ticker(finished, name) for name in READ_TICKERS)
+    missed = ratio(device, asked)
     return {
         "reads_asked": asked,
-        "cache_served_share": max(served, 0.0) if served is not None else None,
+        "cache_served_share": None if missed is None else max(1 - missed, 0.0),
     }
 
 
 def _ticker(finished: Parsed | None, name: str) -> int | None:
     statistics = finished.statistics if finished else None
     return statistics.tickers.get(name) if statistics else None
-
-
-def _sum(statistics: Statistics | None, name: str) -> int | None:
-    found = statistics.histograms.get(name) if statistics else None
-    return found[1] if found else None

@@ -20,6 +20,7 @@ from analysis.show.drawing import Plot, mark_of
 from analysis.show.finish_figures import Axis, Label
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
 from harness.metrics.catalogue import MetricKind
+from harness.nulls import total
 from harness.run import replayed
 from harness.store.result import Status
 from harness.store.spec import TRADES_ROOM, DeviceKind, RunSpec
@@ -90,17 +91,17 @@ class _Costs:
 
     def mean_sum(self, name: str) -> float | None:
         """Return the mean over runs of a metric's sum over all phases."""
-        sums = []
-        for run in self.runs:
-            values = [run.value(f"{phase.name}.{name}") for phase in run.spec.phases]
-            sums.append(None if None in values else sum(value or 0 for value in values))
-        return _mean(sums)
+        return _mean(
+            [
+                total(run.value(f"{phase.name}.{name}") for phase in run.spec.phases)
+                for run in self.runs
+            ]
+        )
 
     @property
     def measured_seconds(self) -> float | None:
         """Seconds in finishes and resets at the driver."""
-        finish, reset = (self.mean(f"run.{command}_seconds") for command in ("finish", "reset"))
-        return None if finish is None or reset is None else finish + reset
+        return total(self.mean(f"run.{command}_seconds") for command in ("finish", "reset"))
 
     @property
     def modelled_percent(self) -> float | None:
