@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import struct
 import tarfile
 import tempfile
@@ -86,8 +85,10 @@ def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:
         raise HostError(f"no {GRUB}/boot.img", hint=hint, code="program-missing")
     target.parent.mkdir(parents=True, exist_ok=True)
     prerequisites.check_space(target.parent, _SPACE, "making a box")
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+    ) as folder:
+        work = Path(folder)
         disk = work / "disk.raw"
         talk.say(f"copying {image.root}")
         _run("cp", "--sparse=always", "--no-preserve=mode", str(image.root), str(disk))
@@ -96,8 +97,6 @@ def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:
         talk.say("converting the disk")
         _run("qemu-img", "convert", "-O", "qcow2", str(disk), str(work / "box.img"))
         _pack(work, disk.stat().st_size).rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def remove(box: str) -> None:
