@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from harness import nulls
 from harness.observe import zoneblk
 from harness.observe.diskstats import COLUMNS
 from harness.observe.gauges import Gauge, Reader, Values
@@ -90,7 +91,7 @@ class Sampler:
             if index and now < self._due.get(table.name, now):
                 continue
             begin = time.thread_time()
-            values = ",".join("" if value is None else str(value) for value in table.read())
+            values = ",".join(map(nulls.text, table.read()))
             self._write(table.name, file, f"{now - self._began:.3f},{values}")
             pause = min((time.thread_time() - begin) / _SHARE, LONGEST)
             self._due[table.name] = now + pause - 0.05

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from harness import nulls
 from harness.errors import ToolFailed
 from harness.levels.level import Question
 from harness.tools import proc
@@ -102,7 +103,7 @@ class Asker(AbstractContextManager["Asker"]):
         with (self._folder / "series" / f"{question.name}.csv").open("a") as file:
             if file.tell() == 0:
                 file.write(",".join(["t", *_COST, *question.columns]) + "\n")
-            fields = ["" if value is None else str(value) for value in (read, *answer)]
+            fields = [nulls.text(value) for value in (read, *answer)]
             file.write(",".join([f"{asked.t:.3f}", f"{took:.3f}", *fields]) + "\n")
 
     def _forget(self) -> None:

@@ -223,9 +223,9 @@ class History:
         self._follow_reset(item)
         latency = "" if item.seconds is None else f"{item.seconds * 1e6:.1f}"
         cells = [f"{item.time - began:.6f}", item.device]
-        cells += ["" if item.zone is None else str(item.zone), item.action, latency]
+        cells += [nulls.text(item.zone), item.action, latency]
         cells += [str(item.error), item.by.replace(",", " ")]
-        cells += ["" if value is None else str(value) for value in (written, given_up)]
+        cells += [nulls.text(written), nulls.text(given_up)]
         return ",".join(cells)
 
     def _written(self, item: Transition, held: Mapping[tuple[int, ZoneLife], int]) -> int | None:
