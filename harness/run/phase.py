@@ -94,7 +94,7 @@ def prepare(context: RunContext, tenant: RunningTenant, spec: PhaseSpec) -> Prep
     stderr = raw / f"{spec.name}.stderr"
     load = program_of(spec)
     report = load.report(running.up, raw / f"{spec.name}.report.csv", stderr)
-    argv = load.argv(
+    call = load_program.Invocation(
         spec,
         running.up,
         seed(tenant.seed, tenant.phases, spec),
@@ -103,7 +103,7 @@ def prepare(context: RunContext, tenant: RunningTenant, spec: PhaseSpec) -> Prep
         report=report,
         key_seed=tenant.seed,
     )
-    return PreparedPhase(spec, tuple(argv), report, raw / f"{spec.name}.stdout", stderr)
+    return PreparedPhase(spec, tuple(load.argv(call)), report, raw / f"{spec.name}.stdout", stderr)
 
 
 def execute(

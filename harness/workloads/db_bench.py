@@ -16,6 +16,7 @@ from harness.tools.rocksdb_stats import Statistics
 from harness.workloads import db_bench_contradictions
 from harness.workloads.load_program import (
     EndedPhase,
+    Invocation,
     LoadProgram,
     Parsed,
     ProgramReport,
@@ -150,27 +151,18 @@ class DbBench(LoadProgram):
             return  # other checks report a missing or damaged report
         yield from db_bench_contradictions.of_report(raw, rows, phase)
 
-    def argv(
-        self,
-        spec: PhaseSpec,
-        up: LevelUp,
-        seed: int,
-        *,
-        first: bool,
-        program: Path,
-        report: ProgramReport,
-        key_seed: int = 0,  # noqa: ARG002 - db_bench has one seed
-    ) -> list[str]:
+    def argv(self, call: Invocation) -> list[str]:
         """Return the argument list; the ``first`` phase and fills start with an empty database."""
+        spec, up = call.spec, call.up
         refuse_flags(spec.name, spec.flags, self.reserved)
         flags: dict[str, Scalar] = {"benchmarks": f"{spec.benchmark},{_TREE}"}
         if up.fs_uri is not None:
             flags["fs_uri"] = up.fs_uri
         flags["db"] = str(up.db) if up.db is not None else DB_IN_URI
-        flags["use_existing_db"] = not first and spec.benchmark not in _FRESH_ONLY
-        flags["seed"] = seed
+        flags["use_existing_db"] = not call.first and spec.benchmark not in _FRESH_ONLY
+        flags["seed"] = call.seed
         flags["histogram"] = True
-        return db_bench.argv(program, {**flags, **report.flags, **spec.flags})
+        return db_bench.argv(call.program, {**flags, **call.report.flags, **spec.flags})
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         """Read a phase's output. An unfinished benchmark has no summary and raises nothing.

@@ -21,6 +21,7 @@ from harness.workloads.fio_phases import ZBD
 from harness.workloads.fio_sweeps import RAMP, RESERVED, Fio
 from harness.workloads.load_program import (
     BareCounts,
+    Invocation,
     LoadProgram,
     Parsed,
     ProgramReport,
@@ -87,22 +88,13 @@ class FioProgram(LoadProgram):
             found |= {option: argument, f"{job}.{option}": argument}
         return found
 
-    def argv(
-        self,
-        spec: PhaseSpec,
-        up: LevelUp,
-        seed: int,
-        *,
-        first: bool,  # noqa: ARG002
-        program: Path,
-        report: ProgramReport,  # noqa: ARG002
-        key_seed: int = 0,  # noqa: ARG002
-    ) -> list[str]:
+    def argv(self, call: Invocation) -> list[str]:
         """Return the argument list.
 
         Raises:
             ConfigError: the workload sets a reserved option, or the level has files.
         """
+        spec, up = call.spec, call.up
         refuse_flags(spec.name, spec.flags, self.reserved)
         if up.db is not None or up.fs_uri is not None:
             raise ConfigError(
@@ -110,8 +102,8 @@ class FioProgram(LoadProgram):
                 hint="levels: [raw-device, raw-conventional]",
                 code="level-and-workload",
             )
-        own: dict[str, Scalar] = {"filename": up.devices[0].path, self.seed_flag: seed}
-        return fio.argv(program, spec.name, own | {**spec.flags})
+        own: dict[str, Scalar] = {"filename": up.devices[0].path, self.seed_flag: call.seed}
+        return fio.argv(call.program, spec.name, own | {**spec.flags})
 
     def failure(self, signal: int | None, output: str) -> str:
         """Return how fio failed: killed, before any job began, without space, or in a job."""

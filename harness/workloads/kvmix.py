@@ -16,6 +16,7 @@ from harness.workloads import kvmix_contradictions
 from harness.workloads.db_bench import STATISTICS, WRITE_AMPLIFICATION, missing
 from harness.workloads.load_program import (
     EndedPhase,
+    Invocation,
     NativeProgram,
     Parsed,
     ProgramReport,
@@ -148,29 +149,20 @@ class Kvmix(NativeProgram):
         """Compare the report with the summary."""
         yield from kvmix_contradictions.of_report(raw, phase)
 
-    def argv(
-        self,
-        spec: PhaseSpec,
-        up: LevelUp,
-        seed: int,
-        *,
-        first: bool,
-        program: Path,
-        report: ProgramReport,
-        key_seed: int = 0,
-    ) -> list[str]:
+    def argv(self, call: Invocation) -> list[str]:
         """Return the argument list; only the ``first`` phase makes the database."""
+        up, asked = call.up, call.spec.flags
         own: dict[str, Scalar] = {} if up.fs_uri is None else {"fs_uri": up.fs_uri}
         own |= {
             "db": str(up.db) if up.db is not None else DB_IN_URI,
-            "use_existing_db": not first,
-            "seed": seed,
-            "key_seed": key_seed,
-            **report.flags,
+            "use_existing_db": not call.first,
+            "seed": call.seed,
+            "key_seed": call.key_seed,
+            **call.report.flags,
         }
-        refuse_flags(spec.name, spec.flags, frozenset(own))
-        flags = [db_bench.flag(name, value) for name, value in {**own, **spec.flags}.items()]
-        return [str(program), "run", *flags]
+        refuse_flags(call.spec.name, asked, frozenset(own))
+        flags = [db_bench.flag(name, value) for name, value in {**own, **asked}.items()]
+        return [str(call.program), "run", *flags]
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
         """Read a phase's output. An unfinished mix has no summary and raises nothing.

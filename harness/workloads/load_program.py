@@ -117,6 +117,23 @@ class ProgramReport:
     flags: Mapping[str, Scalar]
 
 
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What a program's argument list depends on; the ``first`` phase makes the database.
+
+    ``seed`` is the phase's. ``key_seed`` is the same in all phases of a run, so that their keys are
+    the same.
+    """
+
+    spec: PhaseSpec
+    up: LevelUp
+    seed: int
+    first: bool
+    program: Path
+    report: ProgramReport
+    key_seed: int = 0
+
+
 class LoadProgram(ABC):
     """A program that runs phases: a concrete subclass in a module of this folder.
 
@@ -155,21 +172,8 @@ class LoadProgram(ABC):
         """Return where the program will report: in one of these files."""
 
     @abstractmethod
-    def argv(
-        self,
-        spec: PhaseSpec,
-        up: LevelUp,
-        seed: int,
-        *,
-        first: bool,
-        program: Path,
-        report: ProgramReport,
-        key_seed: int = 0,
-    ) -> list[str]:
-        """Return the argument list; the ``first`` phase makes the database.
-
-        ``seed`` is the phase's. ``key_seed`` is the same in all phases of a run, so that their keys
-        are the same.
+    def argv(self, call: Invocation) -> list[str]:
+        """Return the argument list.
 
         Raises:
             ConfigError: the workload sets a reserved flag, or the level does not suit the program.

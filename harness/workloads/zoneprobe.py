@@ -20,6 +20,7 @@ from harness.tools.zoneprobe import LABEL_ZONES, Treatment
 from harness.workloads import zoneprobe_contradictions
 from harness.workloads.load_program import (
     EndedPhase,
+    Invocation,
     NativeProgram,
     Parsed,
     ProgramReport,
@@ -128,22 +129,13 @@ class Zoneprobe(NativeProgram):
         """Hold the report against the summary."""
         yield from zoneprobe_contradictions.of_report(raw, phase)
 
-    def argv(
-        self,
-        spec: PhaseSpec,
-        up: LevelUp,
-        seed: int,
-        *,
-        first: bool,  # noqa: ARG002
-        program: Path,
-        report: ProgramReport,
-        key_seed: int = 0,  # noqa: ARG002
-    ) -> list[str]:
+    def argv(self, call: Invocation) -> list[str]:
         """Return the argument list.
 
         Raises:
             ConfigError: the workload sets a reserved flag, or the level has files.
         """
+        spec, up = call.spec, call.up
         refuse_flags(spec.name, spec.flags, self.reserved)
         if up.db is not None or up.fs_uri is not None:
             raise ConfigError(
@@ -153,12 +145,12 @@ class Zoneprobe(NativeProgram):
             )
         own: dict[str, Scalar] = {
             "device": up.devices[0].path,
-            "seed": seed,
+            "seed": call.seed,
             "ledger_file": str(up.records[0]),
-            **report.flags,
+            **call.report.flags,
         }
         return [
-            str(program),
+            str(call.program),
             "run",
             *(f"--{name}={value}" for name, value in (own | {**spec.flags}).items()),
         ]

@@ -35,7 +35,7 @@ def main() -> None:
     speeds = {}
     try:
         for index, phase in enumerate(spec.phases):
-            argv = DbBench().argv(
+            call = load_program.Invocation(
                 phase,
                 up,
                 seed(spec.seed, spec.phases, phase),
@@ -44,7 +44,7 @@ def main() -> None:
                 report=DbBench().report(up, scratch / "report.csv", scratch / "stderr"),
             )
             level.sync(up)
-            done = subprocess.run(argv, capture_output=True, text=True, check=True)
+            done = subprocess.run(DbBench().argv(call), capture_output=True, text=True, check=True)
             parsed = DbBench().parse(phase, done.stdout, done.stderr)
             speeds[phase.name] = load_program.metrics(phase, parsed)["throughput"].value
     finally:

@@ -71,7 +71,7 @@ def rates(spec: RunSpec, device: Path, folder: Path) -> Iterator[tuple[str, floa
     )
     for index, phase in enumerate(spec.phases):
         report = DbBench().report(up, folder / "report.csv", folder / "stderr")
-        argv = DbBench().argv(
+        call = load_program.Invocation(
             phase,
             up,
             seed(spec.seed, spec.phases, phase),
@@ -79,7 +79,7 @@ def rates(spec: RunSpec, device: Path, folder: Path) -> Iterator[tuple[str, floa
             program=proc.which("db_bench") or Path("db_bench"),
             report=report,
         )
-        environment = os.environ | up.environment
+        argv, environment = DbBench().argv(call), os.environ | up.environment
         done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment)
         parsed = DbBench().parse(phase, done.stdout, done.stderr)
         yield phase.name, load_program.metrics(phase, parsed)[THROUGHPUT].value

@@ -16,7 +16,7 @@ from harness.tools import db_bench, histogram
 from harness.tools.db_bench import BenchmarkSummary
 from harness.workloads import db_bench_contradictions, load_program
 from harness.workloads.db_bench import DbBench
-from harness.workloads.load_program import ProgramReport
+from harness.workloads.load_program import Invocation, ProgramReport
 from tests.fixtures.level_host import ZONED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
@@ -49,7 +49,9 @@ def report(up: LevelUp | None = None) -> ProgramReport:
 
 def test_argv_of_a_first_phase() -> None:
     spec = phase("fillrandom", num=1000, key_size=16, use_direct_reads=True, rate=1.5)
-    argv = DbBench().argv(spec, level(), 42, first=True, program=PROGRAM, report=report())
+    argv = DbBench().argv(
+        Invocation(spec, level(), 42, first=True, program=PROGRAM, report=report())
+    )
     assert argv == [
         "/usr/bin/db_bench",
         "--benchmarks=fillrandom,stats",
@@ -68,7 +70,7 @@ def test_argv_of_a_first_phase() -> None:
 
 def test_argv_of_a_later_phase_keeps_the_database() -> None:
     argv = DbBench().argv(
-        phase("overwrite"), level(), 1, first=False, program=PROGRAM, report=report()
+        Invocation(phase("overwrite"), level(), 1, first=False, program=PROGRAM, report=report())
     )
     assert "--use_existing_db=true" in argv
 
@@ -76,7 +78,7 @@ def test_argv_of_a_later_phase_keeps_the_database() -> None:
 def test_argv_of_a_level_with_a_uri() -> None:
     up = level(None, "zlfs://dev:nvme0n2")
     argv = DbBench().argv(
-        phase("overwrite"), up, 1, first=False, program=PROGRAM, report=report(up)
+        Invocation(phase("overwrite"), up, 1, first=False, program=PROGRAM, report=report(up))
     )
     assert "--fs_uri=zlfs://dev:nvme0n2" in argv
     assert "--db=db" in argv
@@ -98,12 +100,14 @@ def test_a_slowed_drive_reports_after_a_few_operations() -> None:
 def test_a_workload_must_not_set_the_runners_flags(name: str) -> None:
     with pytest.raises(ConfigError, match=f"--{name}"):
         DbBench().argv(
-            phase("overwrite", **{name: 1}),
-            level(),
-            1,
-            first=False,
-            program=PROGRAM,
-            report=report(),
+            Invocation(
+                phase("overwrite", **{name: 1}),
+                level(),
+                1,
+                first=False,
+                program=PROGRAM,
+                report=report(),
+            )
         )
 
 

@@ -23,6 +23,7 @@ from harness.store.spec import Bytes, DeviceKind, Inspection, PhaseRole, PhaseSp
 from harness.tools import kvmix as tool
 from harness.workloads import PROGRAMS, load_program, rocksdb
 from harness.workloads.kvmix import Kvmix, OperationMix
+from harness.workloads.load_program import Invocation
 from harness.workloads.rocksdb import Below
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -74,7 +75,7 @@ def test_flags_equal_the_programs() -> None:
 def test_argv_on_a_file_system() -> None:
     up = LevelUp(Path("/m/db"), None, None, ())
     report = kvmix.report(up, CSV, Path("/run/x/p.stderr"))
-    argv = kvmix.argv(
+    call = Invocation(
         phase(insert=1.0, sync=True),
         up,
         107,
@@ -83,7 +84,7 @@ def test_argv_on_a_file_system() -> None:
         report=report,
         key_seed=7,
     )
-    assert argv == [
+    assert kvmix.argv(call) == [
         str(PROGRAM),
         "run",
         "--db=/m/db",
@@ -100,7 +101,7 @@ def test_argv_on_a_file_system() -> None:
 def test_argv_on_zones_reports_past_them() -> None:
     up = LevelUp(None, "zlfs://dev:/dev/nvme0n2?aux=/a", None, ())
     report = kvmix.report(up, CSV, Path("/run/x/p.stderr"))
-    argv = kvmix.argv(phase(), up, 1, first=False, program=PROGRAM, report=report)
+    argv = kvmix.argv(Invocation(phase(), up, 1, first=False, program=PROGRAM, report=report))
     assert "--fs_uri=zlfs://dev:/dev/nvme0n2?aux=/a" in argv
     assert "--db=db" in argv
     assert "--use_existing_db=true" in argv
@@ -111,7 +112,7 @@ def test_the_runners_flags_are_the_runners() -> None:
     up = LevelUp(Path("/m/db"), None, None, ())
     report = kvmix.report(up, CSV, CSV)
     with pytest.raises(ConfigError, match="--seed"):
-        kvmix.argv(phase(seed=1), up, 1, first=True, program=PROGRAM, report=report)
+        kvmix.argv(Invocation(phase(seed=1), up, 1, first=True, program=PROGRAM, report=report))
 
 
 def test_a_finished_mix() -> None:

@@ -24,6 +24,7 @@ from harness.plan.reference import RIG, with_zones_of
 from harness.plan.workload_models import BareWorkload
 from harness.store.spec import Bytes, DeviceKind
 from harness.tools import zoneprobe as tool
+from harness.workloads.load_program import Invocation
 from harness.workloads.zoneprobe import ZoneProbe, Zoneprobe, quantile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zoneprobe"
@@ -373,7 +374,8 @@ def arguments(up: LevelUp, **flags: Any) -> list[str]:
     spec = bare.work(Zoneprobe(), made(), RIG.device, 9).phases[0]
     spec = replace(spec, flags={**spec.flags, **flags})
     report = Zoneprobe().report(up, Path("/x/report.csv"), Path("/x/stderr"))
-    return Zoneprobe().argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
+    program = Path("/bin/zoneprobe")
+    return Zoneprobe().argv(Invocation(spec, up, 7, first=True, program=program, report=report))
 
 
 def test_the_argument_list(tmp_path: Path) -> None:
