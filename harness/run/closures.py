@@ -244,37 +244,28 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     if not counts or witness is None:
         why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
         return [Closure(KERNEL, "device", ClosureState.UNKNOWN, note=why)]
-    seen = traced(before, after)
-    found = []
-    for name, below in counts.items():
-        covered = witness.covers[name]
-        moved = {disk: after.written[disk] - before.written[disk] for disk in covered}
-        above = sum(moved.values())
-        names = (f"{after.counted_by} {name}", f"device {name}")
-        if not (before.settled and after.settled):
-            found.append(
-                Closure(
-                    *names,
-                    ClosureState.UNKNOWN,
-                    above=above,
-                    below=below,
-                    note="counters never settled",
-                )
-            )
-            continue
-        zeroes = _zeroes(seen, [disk for disk, count in moved.items() if count])
-        room, carried = int(above * _TOLERANCE) + witness.quantum, above - zeroes
-        one = _between(names, carried, below, (carried - room, carried + room), close=True)
-        if zeroes:
-            one = replace(one, above=above, explained={_ZEROED: -zeroes}, note=_ZEROES)
-        elif (
-            one.state is ClosureState.BROKEN and below < above and set(covered) & set(after.zeroing)
-        ):
-            one = replace(
-                one, state=ClosureState.UNEXPLAINED, unexplained=below - above, note=_ZEROES
-            )
-        found.append(one)
-    return found
+    return [_to_device(name, witness, below, before, after) for name, below in counts.items()]
+
+
+def _to_device(
+    name: str, witness: Witness, below: int, before: Snapshot, after: Snapshot
+) -> Closure:
+    covered = witness.covers[name]
+    moved = {disk: after.written[disk] - before.written[disk] for disk in covered}
+    above = sum(moved.values())
+    names = (f"{after.counted_by} {name}", f"device {name}")
+    if not (before.settled and after.settled):
+        note = "counters never settled"
+        return Closure(*names, ClosureState.UNKNOWN, above=above, below=below, note=note)
+    zeroes = _zeroes(traced(before, after), [disk for disk, count in moved.items() if count])
+    room, carried = int(above * _TOLERANCE) + witness.quantum, above - zeroes
+    one = _between(names, carried, below, (carried - room, carried + room), close=True)
+    if zeroes:
+        return replace(one, above=above, explained={_ZEROED: -zeroes}, note=_ZEROES)
+    if one.state is ClosureState.BROKEN and below < above and set(covered) & set(after.zeroing):
+        state, left = ClosureState.UNEXPLAINED, below - above
+        return replace(one, state=state, unexplained=left, note=_ZEROES)
+    return one
 
 
 def _zeroes(seen: Traced | None, disks: Sequence[str]) -> int:
