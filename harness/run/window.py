@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -250,8 +251,6 @@ def _is_ready(program: TenantProgram) -> bool:
 
 
 def _signal(program: TenantProgram, number: int) -> None:
-    try:
-        if program.child is not None:
+    if program.child is not None:
+        with suppress(ProcessLookupError):  # it has just ended
             os.killpg(program.child.pid, number)
-    except ProcessLookupError:
-        return  # it has just ended
