@@ -116,14 +116,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Do the action; 4 when a core curve fails in validate."""
-    if getattr(arguments, "threads", 1) < 1:
-        raise UsageError(
-            f"--threads {arguments.threads} is less than 1", hint="for example --threads 2"
-        )
-    if getattr(arguments, "rounds", 1) < 1:
-        raise UsageError(
-            f"--rounds {arguments.rounds} is less than 1", hint="for example --rounds 4"
-        )
+    for option, usual in (("threads", 2), ("rounds", 4)):
+        given = getattr(arguments, option, usual)
+        if given < 1:
+            hint = f"for example --{option} {usual}"
+            raise UsageError(f"--{option} {given} is less than 1", hint=hint)
     return int(arguments.do(arguments))
 
 
