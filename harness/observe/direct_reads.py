@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 
+from harness.store.files import descriptor
+
 _ALIGNMENT = 4096  # a multiple of every logical block size in use
 _PIECE = 1 << 20
 _ZEROS = bytes(_PIECE)
@@ -145,17 +147,14 @@ def _pieces(ranges: Sequence[Range]) -> Iterator[Range]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    flags = os.O_RDONLY | os.O_CLOEXEC
-    try:
-        fd = os.open(path, flags | os.O_DIRECT)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        fd = os.open(path, flags)
-    try:
+    with ExitStack() as stack:
+        try:
+            fd = stack.enter_context(descriptor(path, os.O_RDONLY | os.O_DIRECT))
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            fd = stack.enter_context(descriptor(path, os.O_RDONLY))
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _fill(fd: int, buffer: mmap.mmap, offset: int, length: int) -> int:
