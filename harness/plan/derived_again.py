@@ -15,7 +15,7 @@ from harness.plan.expand import definition_of, digest, expand
 from harness.plan.host_changes import host_digest
 from harness.plan.load import build
 from harness.plan.study_models import Study
-from harness.plan.workload_models import BARE_WORKLOADS, AnyWorkload, Workload
+from harness.plan.workload_models import AnyWorkload, model_of
 from harness.store.campaign import CampaignPaths, load_campaign, load_plan
 from harness.store.differences import differences
 from harness.store.spec import HostPlan, Plan, RunSpec
@@ -102,9 +102,7 @@ def _models(definition: Any) -> tuple[Study, AnyWorkload]:
         if not isinstance(part, dict):
             raise ConfigError(f"it has no {name}", hint="restore plan.json from a copy")
     study = build(Study, parts["study"], "definition.study")
-    models = [bare for field, bare in BARE_WORKLOADS.items() if field in parts["workload"]]
-    model: type[AnyWorkload] = models[0] if models else Workload
-    return study, build(model, parts["workload"], "definition.workload")
+    return study, build(model_of(parts["workload"]), parts["workload"], "definition.workload")
 
 
 def _problems(plan: Plan, study: Study, workload: AnyWorkload) -> Iterator[str]:

@@ -18,11 +18,11 @@ from harness.plan.job_models import Job
 from harness.plan.mix_models import TenantMix
 from harness.plan.study_models import Study
 from harness.plan.workload_models import (
-    BARE_WORKLOADS,
     EXTENDS,
     OWN_FIELDS,
     AnyWorkload,
     Workload,
+    model_of,
 )
 from harness.plan.yaml_files import read_yaml
 from harness.store.campaign import NAME, NAME_HINT
@@ -70,10 +70,7 @@ def load_study(
     }
     study = _load(Study, "studies", name, configs, own)
     data = _read("workloads", study.workload, configs)[1]
-    for field, model in BARE_WORKLOADS.items():
-        if field in data:
-            return study, _load(model, "workloads", study.workload, configs, of_workload)
-    return study, _load(Workload, "workloads", study.workload, configs, of_workload)
+    return study, _load(model_of(data), "workloads", study.workload, configs, of_workload)
 
 
 def load_mix(mix: Any, configs: Path, where: str) -> TenantMix:

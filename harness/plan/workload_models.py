@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model, model_validator
@@ -190,3 +191,8 @@ AnyWorkload = Workload | BareWorkload
 
 # Models of workload files by the field that selects the program.
 BARE_WORKLOADS = bare_models(PROGRAMS, BareWorkload)
+
+
+def model_of(fields: Container[str]) -> type[AnyWorkload]:
+    """Return the model of a workload with these fields."""
+    return next((model for field, model in BARE_WORKLOADS.items() if field in fields), Workload)
