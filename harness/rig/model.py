@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -264,9 +265,9 @@ def load(name: str, folder: Path = RIGS) -> Rig:
         known = ", ".join(names(folder)) or "none"
         raise UsageError(f"unknown rig {name!r}", hint=f"rigs in {folder}: {known}")
     try:
-        # strict mode does not accept a list for a tuple
         fields = read_extended(path, folder, hint=_PAGE)
-        return Rig.model_validate({"name": name, **_tuples(fields)})
+        # Through JSON, where strict mode still turns lists into tuples.
+        return Rig.model_validate_json(json.dumps({"name": name, **fields}, default=str))
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first_problem(error)}", hint=_PAGE) from None
 
@@ -322,16 +323,6 @@ def _host(rig: Rig, number: int) -> Rig:
         for drive in rig.zoneblk
     )
     return rig.model_copy(update={"name": f"{rig.name}-{number}", "hosts": 1, "zoneblk": drives})
-
-
-def _tuples(data: dict[str, Any]) -> dict[str, object]:
-    return {str(key): _freeze(value) for key, value in data.items()}
-
-
-def _freeze(value: object) -> object:
-    if isinstance(value, list):
-        return tuple(_freeze(item) for item in value)
-    return _tuples(value) if isinstance(value, dict) else value
 
 
 def _first_problem(error: ValidationError) -> str:
