@@ -17,6 +17,7 @@ from harness.observe import zone_states
 from harness.observe.diskstats import COLUMNS, DiskCounters
 from harness.observe.gauges import Gauge, Values
 from harness.observe.zone_reports import ACTIVE, Zone, ZoneCondition, ZoneType
+from harness.store.files import new_lines
 from harness.store.ledger import Completions
 from harness.store.spec import MODELLED, NATIVE, Bytes, Device, DeviceIdentity, DeviceKind
 
@@ -158,13 +159,10 @@ class NativeDrive:
             ToolFailed: a line is damaged.
         """
         try:
-            with self.zones_file.open("rb") as file:
-                file.seek(offset)
-                data = file.read()
+            text, end = new_lines(self.zones_file, offset)
         except FileNotFoundError:
             return [], offset
-        whole = data[: data.rfind(b"\n") + 1]
-        return parse_notes(whole.decode("ascii", "replace")), offset + len(whole)
+        return parse_notes(text), end
 
     def is_ours(self) -> bool:
         """Whether the contents are missing, or an emulated device of zlfs."""

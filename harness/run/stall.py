@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.store.files import new_lines
 from harness.store.spec import PhaseSpec
 from harness.tools.virtual_clock import patience
 from harness.workloads import program_of
@@ -70,12 +71,7 @@ class PhaseProgress:
 
     def _new_operations(self) -> int:
         try:
-            with self._report.open("rb") as file:
-                file.seek(self._position)
-                text = file.read()
+            text, self._position = new_lines(self._report, self._position)
         except OSError:
             return 0
-        complete = text[: text.rfind(b"\n") + 1]
-        self._position += len(complete)
-        lines = complete.decode("utf-8", errors="replace").splitlines()
-        return sum(self._program.operations_in(line) for line in lines)
+        return sum(map(self._program.operations_in, text.splitlines()))

@@ -1,4 +1,4 @@
-"""Read JSON records, and write small files atomically: a crash leaves the old or the new text."""
+"""Read JSON records and growing files; write small files atomically: whole or not at all."""
 
 from __future__ import annotations
 
@@ -54,6 +54,19 @@ def descriptor(path: Path | str, flags: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def new_lines(path: Path, offset: int) -> tuple[str, int]:
+    """Return the whole lines of a growing file from an offset on, and the offset behind them.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read()
+    whole = data[: data.rfind(b"\n") + 1]
+    return whole.decode("utf-8", errors="replace"), offset + len(whole)
 
 
 def read_json(path: Path) -> Any:

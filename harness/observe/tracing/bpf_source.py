@@ -17,6 +17,7 @@ from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_answers import Answers, Grouping
 from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.zone_history import TraceTotals
+from harness.store.files import new_lines
 from harness.tools import bpftrace, proc
 from harness.tools.bpftrace import Lost, Printed
 from harness.tools.virtual_clock import patience
@@ -180,13 +181,9 @@ class BpfSource:
 
     def _new(self) -> list[bpftrace.Record]:
         """Return the records printed since the last call; lost events are only counted."""
-        with (self._folder / OUTPUT).open("rb") as file:
-            file.seek(self._position)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._position += len(whole)
+        text, self._position = new_lines(self._folder / OUTPUT, self._position)
         kept: list[bpftrace.Record] = []
-        for record in bpftrace.parse(whole.decode("utf-8", errors="replace").splitlines()):
+        for record in bpftrace.parse(text.splitlines()):
             if isinstance(record, Lost):
                 self._lost += record.events
             else:
