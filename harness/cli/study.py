@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.cli import confirm, native_study
 from harness.cli.main import complain
+from harness.cli.output import add_repeatable
 from harness.cli.plan import for_rig
 from harness.errors import ExitCode, ZonelabError
 from harness.plan import load
@@ -79,13 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetitions", default="", metavar="N|find:PCT", help="repetitions (default: the study's)"
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--set",
-        action="append",
-        default=[],
+        "FIELD=VALUE",
+        "replace a field of the study; repeatable; separate several fields with spaces",
         dest="settings",
-        metavar="FIELD=VALUE",
-        help="replace a field of the study; repeatable; separate several fields with spaces",
     )
     parser.add_argument(
         "--retry",
