@@ -8,7 +8,7 @@ of bytes that wait for compaction.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
@@ -216,7 +216,10 @@ def label_phases(
         RunFailed: a series is not numeric.
     """
     found: dict[tuple[str, _Group], list[tuple[RunRecord, Rounds]]] = {}
-    for run, own in zip(runs, _rounds.get(runs, _compute), strict=True):
+    every = _rounds.get(
+        runs, lambda fresh: parallel.each(_rounds_of_run, [_RoundsJob.of(run) for run in fresh])
+    )
+    for run, own in zip(runs, every, strict=True):
         of_run, second = group(run), run.seconds(1.0)
         for phase, rounds in zip(run.measured, own, strict=True):
             known = found.setdefault((phase.name, of_run), [])
@@ -254,10 +257,6 @@ class _RoundsJob:
     @classmethod
     def of(cls, run: RunRecord) -> Self:
         return cls(run.path, run.result.device.capacity, run.measured)
-
-
-def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Rounds | None, ...]]:
-    return parallel.each(_rounds_of_run, [_RoundsJob.of(run) for run in runs])
 
 
 def _rounds_of_run(job: _RoundsJob) -> tuple[Rounds | None, ...]:

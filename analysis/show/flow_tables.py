@@ -64,10 +64,6 @@ def _bytes(size: Callable[[LedgerEntry], int | None]) -> Callable[[_RunEntry], s
     return lambda row: numbers.human(size(row.entry), "B")
 
 
-def _explained(closure: Closure) -> str:
-    return ", ".join(f"{name} {size}" for name, size in closure.explained.items())
-
-
 _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
     "run": lambda row: row.run,
     "interval": lambda row: row.entry.name,
@@ -94,7 +90,9 @@ _CLOSURES: dict[str, Callable[[_RunClosure], str]] = {
     "upper": lambda row: nulls.text(row.closure.above),
     "lower": lambda row: nulls.text(row.closure.below),
     "difference": lambda row: nulls.text(nulls.difference(row.closure.above, row.closure.below)),
-    "explained": lambda row: _explained(row.closure),
+    "explained": lambda row: ", ".join(
+        f"{name} {size}" for name, size in row.closure.explained.items()
+    ),
     "unexplained": lambda row: nulls.text(row.closure.unexplained),
     "note": lambda row: row.closure.note,
 }

@@ -32,11 +32,11 @@ def over_utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     """Draw the last written phase of every run against the utilisation that the run achieved."""
     runs = [run for group in groups for run in group.runs if _achieved(run) is not None]
     phase = _phase(runs)
-    metric = next((name for name in _METRICS if _all_have(runs, f"{phase}.{name}")), None)
+    known = [name for name in _METRICS if all(run.value(f"{phase}.{name}") for run in runs)]
     title = f"{phase}: write amplification over utilisation"
-    if metric is None:
+    if not runs or not known:
         return Plot(_NAME, title, "No phase has a write amplification in every ok run.")
-    levels = grouped(runs, lambda run: run.spec.row)
+    metric, levels = known[0], grouped(runs, lambda run: run.spec.row)
     figure, axes = canvas(3.0)
     for index, (level, own) in enumerate(levels.items()):
         color, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
@@ -70,10 +70,6 @@ def _phase(runs: Sequence[RunRecord]) -> str:
         if phase.role is PhaseRole.MEASURED and phase.user_bytes_per_operation
     ]
     return list(dict.fromkeys(names))[-1] if names else "run"
-
-
-def _all_have(runs: Sequence[RunRecord], key: str) -> bool:
-    return bool(runs) and all(run.value(key) for run in runs)
 
 
 def means(runs: Sequence[RunRecord], key: str) -> list[tuple[float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +135,7 @@ def _print(devices: Sequence[str], format_: str) -> None:
     for device in devices:
         report = observed.report(device, observed.FOLDER)
         if report is not None:
-            rows.append({name: report.get(name) for name in _FIELDS} | _lateness(report))
+            done = report["lateness"]
+            own = {"requests": done["count"], "on_time": done["on_time_share"]}
+            rows.append({name: report.get(name) for name in _FIELDS} | own)
     print_records(rows, format_, [*_FIELDS, "requests", "on_time"])
-
-
-def _lateness(report: Mapping[str, Any]) -> dict[str, Any]:
-    lateness = report["lateness"]
-    return {"requests": lateness["count"], "on_time": lateness["on_time_share"]}

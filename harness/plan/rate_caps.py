@@ -75,10 +75,7 @@ def _cap(model: DriveModel) -> BandwidthCap:
     """Return the bandwidth of the slowest part that all data passes."""
     flash, front = model.flash, model.front
     programs = flash.dies * size(flash.program_unit.value)
-    link, buffer = (_bandwidth(one.value) for one in (front.link_rate, front.write_rate))
+    rates = (front.link_rate.value, front.write_rate.value)
+    link, buffer = (float(number(rate, BANDWIDTHS, "bandwidth")) for rate in rates)
     media = programs * _NS_PER_S / nanoseconds(flash.program.value)
     return BandwidthCap(write=min(link, buffer, media), read=link)
-
-
-def _bandwidth(text: str) -> float:
-    return float(number(text, BANDWIDTHS, "bandwidth"))

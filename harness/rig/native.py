@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.tools import trees
@@ -22,11 +21,9 @@ def source_hash(tree: Path) -> str:
     Hidden files, hidden folders, pages (``*.md``) and top-level folders named ``build*`` are left
     out. A missing tree has the hash of an empty one.
     """
-    return trees.digest(tree, _left_out)
-
-
-def _left_out(parts: Sequence[str]) -> bool:
-    return parts[0].startswith("build") or parts[-1].endswith(".md")
+    return trees.digest(
+        tree, lambda parts: parts[0].startswith("build") or parts[-1].endswith(".md")
+    )
 
 
 def main(argv: list[str]) -> int:
