@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -33,6 +33,7 @@ class _Asked:
     stderr: IO[bytes]
 
 
+@dataclass
 class Asker(AbstractContextManager["Asker"]):
     """Appends a line to ``series/<question>.csv`` for each answer; the questions take turns.
 
@@ -43,32 +44,24 @@ class Asker(AbstractContextManager["Asker"]):
     ``began`` is the beginning of the run on ``clock``, in monotonic seconds.
     """
 
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        folder: Path,
-        *,
-        clock: Callable[[], float],
-        began: float,
-    ) -> None:
-        self._questions = tuple(questions)
-        self._folder = folder
-        self._clock = clock
-        self._began = began
-        self._turn = 0
-        self._asked: _Asked | None = None
+    questions: Sequence[Question]
+    folder: Path
+    clock: Callable[[], float]
+    began: float
+    _turn: int = field(default=0, init=False)
+    _asked: _Asked | None = field(default=None, init=False)
 
     def tick(self) -> None:
         """Store an answer and ask the next question; called about once a second.
 
         Nothing is asked while an earlier program still runs.
         """
-        if not self._questions or not self._collect():
+        if not self.questions or not self._collect():
             return
-        question = self._questions[self._turn % len(self._questions)]
+        question = self.questions[self._turn % len(self.questions)]
         self._turn += 1
         stdout, stderr = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - _forget
-        t = self._clock() - self._began
+        t = self.clock() - self.began
         child = proc.spawn(question.argv, stdout=stdout, stderr=stderr)
         self._asked = _Asked(question, t, child, stdout, stderr)
 
@@ -86,7 +79,7 @@ class Asker(AbstractContextManager["Asker"]):
         if pid == 0:
             return False
         asked.child.returncode = os.waitstatus_to_exitcode(status)
-        took = self._clock() - self._began - asked.t
+        took = self.clock() - self.began - asked.t
         read = usage.ru_inblock * _BLOCK if _ACCOUNTED else None
         self._write(asked, took, read)
         self._forget()
@@ -98,9 +91,9 @@ class Asker(AbstractContextManager["Asker"]):
             answer: Sequence[int | None] = _answer(asked)
         except ToolFailed as error:
             answer = [None] * len(question.columns)
-            with (self._folder / "raw" / f"{question.name}.failed").open("a") as log:
+            with (self.folder / "raw" / f"{question.name}.failed").open("a") as log:
                 log.write(f"{asked.t:.3f} {error.message}\n")
-        with (self._folder / "series" / f"{question.name}.csv").open("a") as file:
+        with (self.folder / "series" / f"{question.name}.csv").open("a") as file:
             if file.tell() == 0:
                 file.write(",".join(["t", *_COST, *question.columns]) + "\n")
             fields = [nulls.text(value) for value in (read, *answer)]
