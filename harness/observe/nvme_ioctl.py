@@ -181,11 +181,6 @@ def packed(
     return bytearray(_COMMAND.pack(opcode, 0, 0, nsid, 0, 0, *data, *words, 0, 0, 0, 0, 0))
 
 
-def result(command: bytearray) -> int:
-    """Return word 0 of the answer to a command, which the ioctl has stored in it."""
-    return int(_COMMAND.unpack(command)[-1])
-
-
 def send(
     node: Path, request: int, *, opcode: int, nsid: int, size: int, word10: int, word11: int = 0
 ) -> tuple[int, bytes]:
