@@ -30,7 +30,7 @@ from harness.observe.tracing.tracer import TraceSource
 from harness.observe.tracing.write_recorder import WriteRecorder
 from harness.observe.zone_states import COLUMNS, ZoneStates
 from harness.quantities import SECTOR
-from harness.store.files import descriptor
+from harness.store.files import descriptor, text_or_empty
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity
 from harness.tools import discard, wipefs, zone_reset
@@ -66,10 +66,7 @@ class Host:
 
     def proc_text(self, name: str) -> str:
         """Return a file below /proc, '' if it is absent."""
-        try:
-            return (self.proc / name).read_text(errors="replace")
-        except OSError:
-            return ""
+        return text_or_empty(self.proc / name)
 
     def boot_id(self) -> str:
         """Return the kernel's ID of this boot."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import GuardRefused, HostError
 from harness.observe import vpd, zoneblk
+from harness.store.files import text_or_empty
 from harness.store.spec import MODELLED, NATIVE, UNSTABLE, DeviceIdentity, DeviceKind
 
 # vd and xvd: disks of virtio and Xen, which are files or volumes of a hypervisor.
@@ -338,10 +339,7 @@ class Sysfs:
 
 
 def _read(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    return text_or_empty(file).strip()
 
 
 def _numbers(files: list[Path]) -> list[str]:

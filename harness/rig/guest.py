@@ -17,6 +17,7 @@ from harness.rig import loop_target, process, qemu, state
 from harness.rig.model import ModelledDrive, Rig
 from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
+from harness.store.files import text_or_empty
 from harness.tools import proc
 from harness.tools.proc import Completed
 
@@ -238,11 +239,7 @@ def parse_devices(text: str) -> dict[tuple[str, int], tuple[str, str]]:
 
 def console_lines(path: Path, count: int) -> list[str]:
     """Return the last lines of the guest's console without control characters."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError:
-        return []
-    text = _ESCAPES.sub("", text)
+    text = _ESCAPES.sub("", text_or_empty(path))
     clean = ("".join(c for c in line if c.isprintable()).strip() for line in text.splitlines())
     return [line for line in clean if line][-count:]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.store.files import new_lines
+from harness.store.files import new_lines, text_or_empty
 from harness.store.spec import PhaseSpec
 from harness.tools.virtual_clock import patience
 from harness.workloads import program_of
@@ -63,11 +63,7 @@ class PhaseProgress:
 
     def _is_closing(self) -> bool:
         """Whether the output shows it. A report may lack the last operations of each thread."""
-        try:
-            text = self._stdout.read_text(errors="replace")
-        except OSError:
-            return False
-        return self._program.is_closing(self._spec, text)
+        return self._program.is_closing(self._spec, text_or_empty(self._stdout))
 
     def _new_operations(self) -> int:
         try:

@@ -17,6 +17,7 @@ from harness.machine.host import Host
 from harness.run.load_process import ProgramExit
 from harness.run.phase import PreparedPhase
 from harness.run.stall import PhaseProgress, time_limit
+from harness.store.files import text_or_empty
 from harness.store.spec import TenantSpec
 from harness.tools import proc
 from harness.tools.virtual_clock import patience
@@ -244,10 +245,7 @@ class MeasurementWindow:
 
 def _is_ready(program: TenantProgram) -> bool:
     gate = program_of(program.prepared.spec).start_gate
-    try:
-        return gate is None or gate.ready in program.prepared.stderr.read_text(errors="replace")
-    except OSError:
-        return False
+    return gate is None or gate.ready in text_or_empty(program.prepared.stderr)
 
 
 def _signal(program: TenantProgram, number: int) -> None:

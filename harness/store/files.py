@@ -56,6 +56,14 @@ def descriptor(path: Path | str, flags: int) -> Iterator[int]:
         os.close(fd)
 
 
+def text_or_empty(path: Path) -> str:
+    """Return the text of a file, '' if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def new_lines(path: Path, offset: int) -> tuple[str, int]:
     """Return the whole lines of a growing file from an offset on, and the offset behind them.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from harness.store.files import text_or_empty
+
 PROC = Path("/proc")
 
 
@@ -53,7 +55,4 @@ def _name_and_state(stat: str) -> tuple[str, str]:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    return text_or_empty(path).strip()
