@@ -209,13 +209,10 @@ def _parts(arguments: argparse.Namespace) -> tuple[Study, list[str]]:
     as a whole, also without KVM.
     """
     study, _ = load.load_study(arguments.study)
-    if arguments.rig:
-        if study.on_rigs is not None:
-            study, _ = load.load_study(for_rig(study))
-        return _narrowed(study, arguments.levels), []
-    study, _ = load.load_study(for_rig(study))
+    if not arguments.rig or study.on_rigs is not None:
+        study, _ = load.load_study(for_rig(study))
     study = _narrowed(study, arguments.levels)
-    return study, list(study.rigs)
+    return study, [] if arguments.rig else list(study.rigs)
 
 
 def _narrowed(study: Study, levels: str) -> Study:
