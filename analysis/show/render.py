@@ -119,11 +119,7 @@ def to_json(comparison: Comparison) -> str:
                 "stratum": phase.stratum,
                 "phase": phase.phase,
                 "runs": len(phase.runs),
-                "label": phase.steady.label.value,
-                "begin": phase.steady.begin,
-                "end": phase.steady.end,
-                "rounds": phase.steady.rounds,
-                "why": phase.steady.why,
+                **encode(phase.steady),
             }
             for phase in comparison.steady
         ],
@@ -260,7 +256,7 @@ _CLAIMS: dict[str, Callable[[Row], str]] = {
     "verdict": lambda row: row.verdict.value,
     "ratio": wording.ratio,
     "interval": wording.interval,
-    "Holm p": lambda row: numbers.DASH if row.p_holm is None else f"{row.p_holm:.2g}",
+    "Holm p": lambda row: numbers.formatted(row.p_holm, ".2g"),
 }
 _CELLS: dict[str, Callable[[CellStatus], str]] = {
     "cell": lambda cell: cell.cell,
