@@ -56,27 +56,15 @@ def wanted(arguments: argparse.Namespace) -> Asked:
     text = arguments.repetitions
     if text is None:
         return Asked(None, arguments.effect / 100, effect_decides=False)
-    number, found, share = text.partition(FIND)
-    if found and not number:
-        return Asked(None, _share(text, share), effect_decides=True)
     try:
-        return Asked(int(text), arguments.effect / 100, effect_decides=False)
-    except ValueError:
-        raise _unreadable(text) from None
-
-
-def _share(text: str, share: str) -> float:
-    try:
-        effect = parse_share(share)
-    except ConfigError:
-        raise _unreadable(text) from None
-    if effect <= 0:
-        raise _unreadable(text)
-    return effect
-
-
-def _unreadable(text: str) -> UsageError:
-    return UsageError(
+        if not text.startswith(FIND):
+            return Asked(int(text), arguments.effect / 100, effect_decides=False)
+        effect = parse_share(text.removeprefix(FIND))
+    except (ValueError, ConfigError):
+        effect = 0.0
+    if effect > 0:
+        return Asked(None, effect, effect_decides=True)
+    raise UsageError(
         f"--repetitions {text!r} is neither a number nor {FIND}PCT",
         hint=f"for example 5, or {FIND}2% for as many as show a difference of 2 %",
         code="repetitions",
