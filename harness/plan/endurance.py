@@ -101,15 +101,13 @@ def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
 
 def _wear_of_other_drives(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
     """Yield the wear of drives that only levels without zones use."""
-    devices: dict[str, Device] = {}
-    runs: dict[str, list[RunSpec]] = defaultdict(list)
+    runs: dict[Device, list[RunSpec]] = defaultdict(list)
     for run in _possible_runs(host):
         device = _device_on_another_drive(host, run)
         if device is not None and device.kind is DeviceKind.HARDWARE:
-            devices.setdefault(device.path, device)
-            runs[device.path].append(run)
-    for path, device in devices.items():
-        yield _of_runs(f"{host.host} {path}", runs[path], Bytes(0), device.size, rated)
+            runs[device].append(run)
+    for device, own in runs.items():
+        yield _of_runs(f"{host.host} {device.path}", own, Bytes(0), device.size, rated)
 
 
 def _of_runs(
