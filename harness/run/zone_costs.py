@@ -208,7 +208,7 @@ def metrics(
     if costs is not None:
         modelled = total((costs.modelled_finish, costs.modelled_reset))
         writing = None if written is None else written / zn540.WRITE_BYTES_PER_SECOND
-        values |= _wear([costs.resets[zone] for zone in costs.resets], zones)
+        values |= _wear([*costs.resets.values()], zones)
         values |= _deciles(costs.occupancies)
         values |= {
             "finish_seconds": costs.finish,

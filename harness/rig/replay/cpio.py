@@ -24,7 +24,7 @@ class Entry:
 
 def archive(files: Mapping[str, Entry]) -> bytes:
     """Return an archive of files by relative path, with their folders, sorted and without times."""
-    names = {name: f"{path}" for path in files for name in _parts(path)}
+    names = {name for path in files for name in _parts(path)}
     pieces = []
     for number, name in enumerate(sorted(names), start=1):
         entry = files.get(name)
