@@ -188,7 +188,7 @@ def _relation(expected: Relation, found: Estimate, lines: int) -> tuple[Agreemen
         words = ("within 5 %", "beyond 5 %", "the interval reaches over 5 %")
         return _in_band(math.log(found.low), math.log(found.high), math.log1p(ALIKE), words)
     p = stats.p_beyond(found, stats.NOISE_FLOOR)
-    if p is None or lines * p >= 1 - stats.CONFIDENCE or found.center is None:
+    if p is None or lines * p >= stats.ALPHA or found.center is None:
         return Agreement.NOT_SHOWN, "no difference shown"
     shown = Relation.MORE if found.center > 1 else Relation.LESS
     return (Agreement.AGREES if shown is expected else Agreement.DISAGREES), f"it is {shown.value}"

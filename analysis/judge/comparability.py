@@ -17,11 +17,12 @@ from analysis.read.load import CampaignData, RunRecord
 from harness.levels import LEVELS
 
 BUILD = "host.rocksdb"
+MEMORY = "host.memory_bytes"
 KIND = "device.kind"  # different kinds are never compared
 # Names for people.
 NAMED = {
     "host.cpus": "CPU count",
-    "host.memory_bytes": "memory",
+    MEMORY: "memory",
     BUILD: "RocksDB build",
     "flags.target_file_size_base": "SST size",
     "flags.use_direct_reads": "direct reads",
@@ -233,7 +234,7 @@ def _repeats(
 ) -> bool:
     """Whether the difference of a phase's flag repeats one of the merged flag or of the phases."""
     merged = _merged(key)
-    if "by phase" in base.get(merged, ()):
+    if any("by phase" in group.get(merged, ()) for group in (base, level)):
         return False
     # Both sides set the flag, but one of them not in this phase.
     return any(base.get(one) != level.get(one) for one in (merged, "workload.phases"))
@@ -277,7 +278,7 @@ def _harmless(key: str, contrasted: Collection[str], missing: bool) -> bool:
 
 
 def _close(key: str, values: Sequence[str]) -> bool:
-    if "memory" not in key or not all(value.isdigit() for value in values):
+    if key != MEMORY or not all(value.isdigit() for value in values):
         return False
     sizes = [int(value) for value in values]
     return max(sizes) - min(sizes) <= _MEMORY_TOLERANCE * max(sizes)

@@ -21,10 +21,9 @@ import numpy as np
 from scipy.stats import chi2, page_trend_test, rankdata
 
 from analysis import numbers
-from analysis.judge.stats import CONFIDENCE, NOISE_FLOOR, holm
+from analysis.judge.stats import ALPHA, NOISE_FLOOR, holm
 from analysis.read.arrays import FloatArray
 
-_ALPHA = 1 - CONFIDENCE
 # The fewest settings and blocks for Page's test.
 _SETTINGS, _BLOCKS = 3, 2
 _STRATA = 2  # an interaction needs at least this many
@@ -252,7 +251,7 @@ def _interaction(
     p = float(chi2.sf(square, len(scores) - 1))
     blocks = len({block for stratum in tables.values() for block in stratum})
     opposite = bool(scores.min() < 0 < scores.max())
-    shown = p < _ALPHA and opposite and blocks >= _BLOCKS
+    shown = p < ALPHA and opposite and blocks >= _BLOCKS
     word = Word.DEPENDS if shown else Word.NOT_SHOWN
     signs = [
         f"{_name(other, direction.along.other)}: {'rises' if score > 0 else 'falls'}"
@@ -280,7 +279,7 @@ def _standard(table: FloatArray) -> float:
 
 def _word(direction: Direction, p: float, rises: bool, table: FloatArray) -> Word:
     change = _change(table)
-    if p >= _ALPHA or abs(change) <= NOISE_FLOOR or (change > 0) != rises:
+    if p >= ALPHA or abs(change) <= NOISE_FLOOR or (change > 0) != rises:
         return Word.NOT_SHOWN
     if direction.rises is None:
         return Word.RISES if rises else Word.FALLS

@@ -45,7 +45,7 @@ class Drift:
     @property
     def shown(self) -> bool:
         """Whether the drift exceeds the noise floor."""
-        return self.p_holm < 1 - stats.CONFIDENCE
+        return self.p_holm < stats.ALPHA
 
 
 def slope(

@@ -224,7 +224,7 @@ def shown_direction(row: Row) -> Relation | None:
     differs = row.verdict.differs
     if row.verdict is Verdict.DESCRIPTIVE:
         p = stats.p_beyond(found, row.floor)
-        differs = p is not None and p < 1 - stats.CONFIDENCE
+        differs = p is not None and p < stats.ALPHA
     return _direction(found.center, equal) if differs else None
 
 

@@ -19,6 +19,7 @@ from analysis.read.arrays import FloatArray
 from harness.metrics.catalogue import Better
 
 CONFIDENCE = 0.95
+ALPHA = 0.05  # not 1 - CONFIDENCE, which rounds to more: a p of exactly 0.05 shows nothing
 # Smallest relative difference that gets a verdict. On a quiet machine, bytes written by A/A cells
 # differ by about this much. The option --noise-floor changes it.
 NOISE_FLOOR = 0.01
@@ -226,7 +227,7 @@ def verdict(
     if better is Better.NONE:
         return Verdict.DESCRIPTIVE
     p = p_beyond(found, noise_floor) if p_value is None else p_value
-    if p is None or p >= 1 - CONFIDENCE:
+    if p is None or p >= ALPHA:
         return Verdict.NO_DIFFERENCE
     rises = found.center > (1.0 if found.is_ratio else 0.0)
     if not claimed:

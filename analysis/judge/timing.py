@@ -118,4 +118,4 @@ def _differ(one: Estimate, other: Estimate, *, floor: float) -> bool:
         return apart > math.log1p(floor)
     df = min(found.df for found in (one, other) if found.df is not None)
     p = stats.minimum_effect(apart, error, df, math.log1p(floor))
-    return bool(p < 1 - stats.CONFIDENCE)
+    return bool(p < stats.ALPHA)

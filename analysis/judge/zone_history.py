@@ -245,7 +245,7 @@ _ORDERS: dict[str, Callable[[_Judged], str]] = {
 def _word(estimate: Estimate, p: float) -> str:
     if estimate.method is stats.Method.NONE or estimate.center is None:
         return "too few"
-    if p >= 1 - stats.CONFIDENCE:
+    if p >= stats.ALPHA:
         return "not shown"
     return "holds" if estimate.center > 1 else "does not hold"
 

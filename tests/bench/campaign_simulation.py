@@ -52,7 +52,7 @@ def _shares(found: stats.Interval) -> Shares:
     covered = (found.low <= 0) & (found.high >= 0)
     p = stats.minimum_effect(found.center, found.error, found.df, np.log1p(stats.NOISE_FLOOR))
     width = float(np.median(found.high - found.low)) / 2
-    return Shares(float(covered.mean()), float((p < 1 - stats.CONFIDENCE).mean()), width)
+    return Shares(float(covered.mean()), float((p < stats.ALPHA).mean()), width)
 
 
 def table(of: int = EXPERIMENTS) -> str:

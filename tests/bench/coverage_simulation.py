@@ -102,7 +102,7 @@ def false_share(noise: Noise, n: int, *, paired: bool) -> float:
     """Return the share of A/A experiments that would be called better or worse."""
     x, y = experiments(noise, n, n, 0.0, paired=paired, count=IDENTICAL)
     found = stats.paired_t(y - x) if paired else stats.welch_t(x, y)
-    return float(np.mean(_beyond(found, stats.NOISE_FLOOR) < 1 - stats.CONFIDENCE))
+    return float(np.mean(_beyond(found, stats.NOISE_FLOOR) < stats.ALPHA))
 
 
 def false_shares() -> str:
@@ -125,7 +125,7 @@ def false_share_beside_twins(noise: Noise, n: int) -> float:
     twins = np.expm1(np.abs(np.mean(other - one, axis=-1)))
     found = stats.paired_t(y - x)
     floors = np.maximum(twins, stats.NOISE_FLOOR)
-    return float(np.mean(_beyond(found, floors) < 1 - stats.CONFIDENCE))
+    return float(np.mean(_beyond(found, floors) < stats.ALPHA))
 
 
 def false_share_of_claims(noise: Noise, n: int, claims: int = 5) -> float:
@@ -135,7 +135,7 @@ def false_share_of_claims(noise: Noise, n: int, claims: int = 5) -> float:
     base = noise(rng, (count, 1, n))
     found = stats.paired_t(noise(rng, (count, claims, n)) - base)
     adjusted = np.array([stats.holm(list(row)) for row in _beyond(found, stats.NOISE_FLOOR)])
-    return float(np.mean((adjusted < 1 - stats.CONFIDENCE).any(axis=-1)))
+    return float(np.mean((adjusted < stats.ALPHA).any(axis=-1)))
 
 
 def _beyond(found: stats.Interval, floor: float | FloatArray) -> FloatArray:
@@ -146,7 +146,7 @@ def verdict_share_at_floor(noise: Noise, n: int) -> float:
     """Return the share of verdicts if the true ratio is exactly a floor of 50 %."""
     floor = 0.5
     x, y = experiments(noise, n, n, math.log1p(floor), paired=True)
-    return float(np.mean(_beyond(stats.paired_t(y - x), floor) < 1 - stats.CONFIDENCE))
+    return float(np.mean(_beyond(stats.paired_t(y - x), floor) < stats.ALPHA))
 
 
 def power_with_a_lost_run(n: int, *, effect: float = 0.10, campaigns: int = 1000) -> float:

@@ -186,6 +186,16 @@ def test_a_flag_that_one_side_lacks_in_a_phase_is_a_difference() -> None:
     assert found(everywhere, shorter) == [("workload.phases", True)]
 
 
+def test_a_phase_that_sets_a_flag_otherwise_is_a_difference_in_both_orders() -> None:
+    """A user can permit the merged flag. That permits no other flag in this phase."""
+    same = {"flags.sync": {"1"}, "phase.fill.sync": {"1"}, "phase.read.sync": {"1"}}
+    other = {"flags.sync": {"by phase"}, "phase.fill.sync": {"1"}, "phase.read.sync": {"0"}}
+    for base, level in ((same, other), (other, same)):
+        found = differences(base, level, {"level"}, owned=("flags.sync",))
+        blocking = [("flags.sync", False), ("phase.read.sync", True)]
+        assert [(one.key, one.blocking) for one in found] == blocking
+
+
 @pytest.mark.parametrize(("flag", "blocks"), [("sync", True), ("write_buffer_size", False)])
 def test_no_factor_changes_the_wal_of_one_phase(flag: str, *, blocks: bool) -> None:
     base, level = (
@@ -468,7 +478,8 @@ def test_the_names_of_a_namespace_change_between_boots() -> None:
 )
 def test_memory_is_allowed_to_differ_by_two_percent(other: str, expected: list[bool]) -> None:
     assert diff("host.memory_bytes", {"1000000"}, {other}) == expected
-    assert diff("geometry.zones", {"1000000"}, {other}) == [True]  # only memory
+    for key in ("geometry.zones", "memory_limit"):  # a limit is declared, so it is equal
+        assert diff(key, {"1000000"}, {other}) == [True]
 
 
 def test_a_key_that_only_some_runs_recorded_is_a_difference() -> None:

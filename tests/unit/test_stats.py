@@ -268,3 +268,5 @@ def test_holm_adjusted_p_decides_the_verdict() -> None:
     assert found.p_value is not None
     assert found.p_value < 0.05
     assert stats.verdict(found, Better.HIGHER, p_value=0.2) is Verdict.NO_DIFFERENCE
+    assert stats.verdict(found, Better.HIGHER, p_value=0.05) is Verdict.NO_DIFFERENCE
+    assert stats.verdict(found, Better.HIGHER, p_value=0.0499) is Verdict.BETTER
