@@ -24,26 +24,36 @@ def snapshot(written: int, allocated: int) -> Any:
 
 
 def contradictions(
-    folder: Path, written: list[int], full: list[int], last: int, resets: Sequence[str] = ()
+    folder: Path,
+    written: list[int],
+    zones: Sequence[int | dict[str, int]],
+    last: int,
+    resets: Sequence[str] = (),
+    *,
+    commands: Sequence[str] = (),
+    left: int | None = None,
 ) -> list[str]:
     """Compare samples of one second each; ``last`` has been written at the last barrier.
 
-    ``resets`` are the time, the zone and the duration in us of resets of full zones.
+    ``zones`` has the number of full zones, or several counts. ``resets`` are the time, the zone and
+    the duration in us of resets of full zones, ``commands`` whole lines of other commands. At the
+    last barrier the zones hold ``left``.
     """
     series = folder / "series"
     series.mkdir()
     rows = [f"{t},{count}" for t, count in enumerate(written)]
     (series / "diskstats.csv").write_text("\n".join(["t,ublkb0.write_bytes", *rows, ""]))
     lines = [",".join(["t", *STATES, *TENTHS])]
-    for t, count in enumerate(full):
-        states = {"empty": 4 - count, "full": count}
+    for t, one in enumerate(zones):
+        known = {"full": one} if isinstance(one, int) else one
+        states = {"empty": 4 - sum(known.get(name, 0) for name in STATES), **known}
         counts = [states.get(name, 0) for name in (*STATES, *TENTHS)]
         lines.append(",".join(map(str, [t, *counts])))
     (series / "zones.csv").write_text("\n".join([*lines, ""]))
-    lines = ["t,zone,latency_us,device,action,written,unwritten"]
+    lines = ["t,zone,latency_us,device,action,written,unwritten", *commands]
     lines += [f"{reset},ublkb0,reset,{CAPACITY}," for reset in resets]
     (series / "zone_commands.csv").write_text("\n".join([*lines, ""]))
-    left = last - len(resets) * CAPACITY
+    left = last - len(resets) * CAPACITY if left is None else left
     stored: Any = SimpleNamespace(spec=TENANT, snapshots=[snapshot(0, 0), snapshot(last, left)])
     return list(zone_bytes.differences(folder, stored))
 
@@ -87,3 +97,58 @@ def test_a_reset_that_has_ended_has_taken_effect(tmp_path: Path) -> None:
     resets = ["1.2,0,500000"]
     (line,) = contradictions(tmp_path, [0, 100, 100, 100], [0, 1, 0, 1], last=100, resets=resets)
     assert "has 100 at 3.000 s" in line
+
+
+@pytest.mark.parametrize(("written", "agrees"), [(29, False), (30, True), (40, True), (41, False)])
+def test_a_zone_that_is_partly_written_holds_its_tenth(
+    tmp_path: Path, written: int, *, agrees: bool
+) -> None:
+    partly = {"implicit_open": 1, "occupied_30": 1}
+    assert (contradictions(tmp_path, [0, written], [0, partly], last=written) == []) == agrees
+
+
+FILLED = "1.5,0,0,ublkb0,finish,30,70"
+
+
+@pytest.mark.parametrize(
+    ("finish", "agrees"),
+    [
+        (FILLED, True),
+        (FILLED.replace("70", "60"), False),
+        (FILLED.replace("ublkb0", "ublkb1"), False),  # of another drive
+        (FILLED.replace(",0,", ",4,", 1), False),  # of another tenant
+    ],
+)
+def test_a_finish_fills_a_zone_without_a_write(
+    tmp_path: Path, finish: str, *, agrees: bool
+) -> None:
+    """The reset empties all of the zone, of which only a part was written."""
+    partly = {"implicit_open": 1, "occupied_30": 1}
+    commands = [finish, "2.5,0,0,ublkb0,reset,30,"]
+    found = contradictions(
+        tmp_path, [0, 30, 30, 30], [0, partly, 1, 0], last=30, commands=commands, left=0
+    )
+    assert (found == []) == agrees
+
+
+def test_a_reset_of_all_zones_names_no_zone(tmp_path: Path) -> None:
+    commands = ["1.5,,0,ublkb0,reset,200,"]
+    assert contradictions(tmp_path, [0, 200, 200], [0, 2, 0], 200, commands=commands, left=0) == []
+
+
+@pytest.mark.parametrize("left", [0, 200])
+def test_a_trace_that_does_not_explain_the_last_zones_proves_nothing(
+    tmp_path: Path, left: int
+) -> None:
+    """A level can send writes and resets directly to the driver."""
+    assert contradictions(tmp_path, [0, 100], [0, 3], last=100, left=left) == []
+
+
+@pytest.mark.parametrize("command", ["1.5,0,0,ublkb0,reset,,", "1.5,0,0,ublkb0,finish,30,"])
+def test_a_command_without_its_bytes_proves_nothing(tmp_path: Path, command: str) -> None:
+    assert contradictions(tmp_path, [0, 100, 100], [0, 3, 1], 100, commands=[command]) == []
+
+
+def test_a_drive_has_no_more_zones_than_planned(tmp_path: Path) -> None:
+    (line,) = contradictions(tmp_path, [0, 100], [0, {"full": 1, "empty": 4}], last=100)
+    assert line == "series/zones.csv: has 5 zones at 1 s, the device has 4"
