@@ -670,6 +670,21 @@ def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expec
     assert judge(emulated(observed)) == ()
 
 
+def test_bandwidth_counts_reads_beside_writes(observed: RunFacts) -> None:
+    reads = DiskCounters(1, int(zn540.READ_BYTES_PER_SECOND), 0, 0, 0)
+    phase_ = replace(observed.phases[0], zoned=reads, seconds=4.0)
+    assert bandwidth.share(observed.spec, phase_) == pytest.approx(0.25)
+    writes = replace(reads, write_bytes=int(zn540.WRITE_BYTES_PER_SECOND))
+    both = bandwidth.share(observed.spec, replace(phase_, zoned=writes))
+    assert both == pytest.approx(0.5)
+
+
+def test_an_unknown_bandwidth_is_one_issue(observed: RunFacts) -> None:
+    run = drive(observed, "a drive nobody measured")
+    found = judge(replace(run, phases=run.phases * 2))
+    assert [one.code for one in found] == ["bandwidth-unknown"]
+
+
 def test_what_a_phase_did_is_the_difference_of_the_levels_counters() -> None:
     """Garbage collection reads on behalf of the level, not of the database."""
     before = LevelUsage(None, 3, 100, "a counter", gc_seconds=0.5)
@@ -696,6 +711,17 @@ def test_a_broken_closure_names_the_phase_and_its_bounds(
     wide = replace(BROKEN, low=1, high=2)
     (bounded,) = judge(replace(good, ledger=closing(name=name, closures=(wide,))))
     assert bounded.message.endswith(f"{where}: expected 1 to 2 B")
+    commands = replace(wide, unit="1")
+    (counted,) = judge(replace(good, ledger=closing(name=name, closures=(commands,))))
+    layers = "kernel (9) and device (8) do not agree"
+    assert counted.message == f"{layers} in {where}: expected 1 to 2"
+
+
+def test_counters_that_cannot_be_read_are_one_issue(good: RunFacts) -> None:
+    (entry,) = closing(witness="no answer", witness_failed=True).entries
+    entries = (replace(entry, witness="", witness_failed=False), entry, entry)
+    (found,) = judge(replace(good, ledger=Ledger("f2fs", entries)))
+    assert found.message == "F = H was not checked: no answer"
 
 
 def test_bandwidth_is_that_of_the_conventional_device_if_no_zones_are_used(

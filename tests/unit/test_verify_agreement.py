@@ -186,6 +186,10 @@ def test_the_target_of_the_utilisation_is_planned(spec: RunSpec, result: Result)
         (("devices", 0, "model"), "model: has 'x', run.json has"),
         (("devices", 0, "size"), "size: has 'x', run.json has"),
         (("devices", 0, "kind"), "kind: has 'x', run.json has"),
+        *(
+            (("devices", 0, name), f": {name}: has 'x', run.json has")
+            for name in ("zoned", "zone_size", "zone_capacity", "zones")
+        ),
         (("devices", 0, "key"), "manifest.host.devices: x: is not in run.json"),
     ],
 )
