@@ -114,6 +114,20 @@ def test_phases_are_those_of_the_plan_and_fit_into_the_run(
     assert line in "".join(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("benchmark", "x"), ("role", "x"), ("operations_requested", -1), ("argv", ())],
+)
+def test_a_phase_did_the_planned_work(
+    spec: RunSpec, result: Result, name: str, value: object
+) -> None:
+    other = replace(result.phases[0], **{name: value})
+    found = list(agreement._phases(RUN, spec, replace(result, phases=(other,))))
+    where = f"result.json: phases: {other.name}: {name}: has"
+    assert found
+    assert all(line.startswith(where) for line in found)
+
+
 def test_a_phase_that_was_not_planned_is_named(spec: RunSpec, result: Result) -> None:
     other = replace(result.phases[0], name="made-up", seconds=0.0)
     found = list(agreement._phases(RUN, spec, replace(result, phases=(other,))))

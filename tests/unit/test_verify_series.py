@@ -57,6 +57,14 @@ def test_a_damaged_series_is_named(tmp_path: Path, text: str, message: str) -> N
         sampled.read(tmp_path, "s.csv")
 
 
+def test_samples_of_the_devices_that_are_damaged_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "series").mkdir()
+    (tmp_path / sampled.DISKSTATS).write_text("t,a\n1,2")
+    result: Any = SimpleNamespace()
+    (line,) = sampled.differences(tmp_path, result, [], 2.0)
+    assert line == "series/diskstats.csv: is damaged: it ends within a line"
+
+
 def test_a_series_and_its_known_samples(tmp_path: Path) -> None:
     assert sampled.read(tmp_path, "s.csv") is None
     (tmp_path / "s.csv").write_text("t,a,b\n1,2,\n2,,4\n3,5,6\n")
