@@ -111,8 +111,14 @@ def test_the_same_mix_on_both_sides_is_no_difference() -> None:
         ("geometry.zones", ("32", "64"), ("a", "b"), False, [("no verdict", "zones 32 vs 64")]),
         ("geometry.zones", ("32", "64"), ("a", "b"), True, [("declared", "zones 32 vs 64")]),
         # A device's fields repeat the geometry or the identity there.
-        ("manifest.devices.zoned.zones", ("32", "64"), ("a", "b"), True, []),
-        ("manifest.devices.zoned.serial", ("S1", "S2"), ("a", "b"), True, []),
+        *(
+            (f"manifest.devices.zoned.{name}", ("1", "2"), ("a", "b"), True, [])
+            for name in (
+                *("path", "key", "eui64", "nguid", "uuid", "serial", "nsid", "size", "zones"),
+                *("zone_size", "zone_capacity", "max_open_zones", "max_active_zones"),
+                *("logical_block_size", "physical_block_size", "chunk_sectors", "nr_zones"),
+            )
+        ),
         (
             "manifest.devices.zoned.zones",
             ("32", "64"),
@@ -423,7 +429,29 @@ def test_a_level_owns_what_it_declares_and_nothing_else() -> None:
     assert listed("host.kernel", "host.kernel") == [(False, True)]
     assert listed("host.kernel", "manifest.packages.") == [(True, False)]
     assert listed("host.rocksdb", "host.") == [(True, False)]  # no level owns RocksDB itself
-    assert diff("manifest.level.mount_options", {"a"}, {"b"}) == []
+
+
+_LEVELS_RECORD = ("mount_options", "gc_source", "facts.discarded", "direct_io.reads")
+
+
+@pytest.mark.parametrize(
+    ("factor", "key"),
+    [
+        *(
+            (factor, f"manifest.level.{name}")
+            for factor in ("level", "finish_occupancy_pct")
+            for name in _LEVELS_RECORD
+        ),
+        ("level", "device.model"),
+        ("target_utilisation", "cold.tolerance"),
+        ("scheduler", "manifest.devices.zoned.queue.own.nr_requests"),
+        ("zone_size", "geometry.zones"),
+        ("zone_size", "manifest.devices.zoned.zones"),
+    ],
+)
+def test_a_factor_changes_these_by_design(factor: str, key: str) -> None:
+    assert diff(key, {"a"}, {"b"}, factor) == []
+    assert diff(key, {"a"}, {"b"}, "value_size") == [True]
 
 
 @pytest.mark.parametrize(
@@ -436,6 +464,8 @@ def test_a_level_owns_what_it_declares_and_nothing_else() -> None:
         ("zenfs", "manifest.devices.zoned.scheduler"),
         ("zenfs", "manifest.devices.zoned.queue.own.async_depth"),
         ("zenfs", "manifest.devices.zoned.queue.path.nr_requests"),
+        ("zenfs", "manifest.devices.zoned.queue.path.scheduler"),
+        ("zenfs", "manifest.devices.zoned.queue.own.wbt_lat_usec"),
     ],
 )
 def test_a_level_owns_the_settings_that_it_needs(level: str, key: str) -> None:
@@ -455,13 +485,16 @@ def test_derived_flags_may_follow_a_factor_but_not_a_level() -> None:
 
 
 def test_what_one_side_did_not_record_is_listed() -> None:
-    assert diff("manifest.governor", {NOT_RECORDED}, {"powersave"}) == [False]
+    for key in ("manifest.governor", "device.serial", "utilisation.x", "rig"):
+        assert diff(key, {NOT_RECORDED}, {"a"}) == [False]
+        assert diff(key, {"a"}, {"b"}) == [True]
     assert diff("flags.max_background_jobs", {NOT_RECORDED}, {"16"}) == [True]
     assert diff("workload.phases", {NOT_RECORDED}, {"['fillrandom']"}) == [True]
 
 
 def test_the_names_of_a_namespace_change_between_boots() -> None:
-    assert diff("device.path", {"/dev/nvme0n2"}, {"/dev/nvme1n2"}) == [False]
+    for name in ("path", "key", "eui64", "nguid", "uuid", "nsid"):
+        assert diff(f"device.{name}", {"a"}, {"b"}) == [False]
     assert diff("device.serial", {"S1"}, {"S2"}) == [True]  # another drive
 
 
@@ -505,7 +538,9 @@ def test_a_contrasted_factor_changes_only_its_own_conditions() -> None:
     assert diff("cold.target_utilisation", {"0.8"}, {"0.4"}, "target_utilisation") == []
     assert diff("flags.sync", {"0"}, {"1"}, "sync") == []
     assert diff("flags.disable_wal", {"0"}, {"1"}, "sync") == [True]
-    assert diff("host.cpus", {"2"}, {"4"}, "host") == [False]  # listed where hosts are compared
+    for key in ("host.cpus", "manifest.governor", "device.serial", "utilisation.x"):
+        assert diff(key, {"2"}, {"4"}, "host") == [False]  # listed where hosts are compared
+        assert diff(key, {"2"}, {"4"}, "level") == [True]
     for key in ("host.rocksdb", "device.kind", "memory_limit", "workload.phases"):
         one, other = BLOCKS[key]
         assert diff(key, {one}, {other}, "host") == [True]
