@@ -122,6 +122,18 @@ def test_twins_of_the_compared_levels_suffice_where_levels_differ_in_their_noise
         assert shown_by_own > 1.3 * shown_by_all
 
 
+def test_the_spread_of_cells_matches_the_worked_example() -> None:
+    """Means of logs: 0.1 and 0.2. Without the means of cells and blocks, ±0.05 is left."""
+    a, b = (
+        {str(block): math.exp(log) for block, log in enumerate(logs)}
+        for logs in ((0.0, 0.1, 0.2), (0.1, 0.1, 0.4))
+    )
+    one, two = between_cells.measure([[a, b]]), between_cells.measure([[a, b], [a, b]])
+    assert one == pytest.approx((0.01, 1, 0.02 / 3 / 2, 2))
+    assert two == pytest.approx((0.01, 2, 0.02 / 3 / 2, 4))  # pooled, not added
+    assert between_cells.measure([[a, {**b, "0": 0.0}]]) is None  # no log
+
+
 def test_a_cell_with_one_run_leaves_the_others_their_spread() -> None:
     a, b = ({str(block): value + block for block in range(3)} for value in (100.0, 101.0))
     alone = between_cells.measure([[a, b]])

@@ -224,6 +224,11 @@ def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message
         claims.read(path)
 
 
+def test_a_missing_file_of_claims_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: .*No such file"):
+        claims.read(tmp_path / "none.toml")
+
+
 @pytest.mark.slow
 class TestCommand:
     """Claims on the complete campaign of a real rig."""

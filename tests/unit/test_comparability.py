@@ -511,6 +511,7 @@ def test_the_names_of_a_namespace_change_between_boots() -> None:
 )
 def test_memory_is_allowed_to_differ_by_two_percent(other: str, expected: list[bool]) -> None:
     assert diff("host.memory_bytes", {"1000000"}, {other}) == expected
+    assert diff("host.memory_bytes", {"1000000"}, {NOT_RECORDED}) == [True]
     for key in ("geometry.zones", "memory_limit"):  # a limit is declared, so it is equal
         assert diff(key, {"1000000"}, {other}) == [True]
 
