@@ -218,6 +218,16 @@ LACK, WRONG = f"{LACKS} closure-broken", "status: has ok, raw/ gives invalid"
         # This zonelab lacks the level.
         (None, result(), observed(), []),
         (None, result(), observed(kernel_log_lines=2), ["raw/kernel.log: has 0 lines"]),
+        # It lacks the level of a tenant. Issues of the run as a whole need none.
+        (None, result(), observed(together=TenantFacts()), [LACK, WRONG]),
+        (
+            None,
+            result(INVALID, issues=(OF_RUN, ERROR, replace(OF_RUN, message="a: its own"))),
+            observed(together=TenantFacts()),
+            [],
+        ),
+        # The levels found some of these.
+        (None, result(), observed(together=TenantFacts(), findings=(OF_RUN,)), []),
     ],
 )
 def test_what_is_judged_again(
