@@ -149,6 +149,7 @@ def test_a_command_without_its_bytes_proves_nothing(tmp_path: Path, command: str
     assert contradictions(tmp_path, [0, 100, 100], [0, 3, 1], 100, commands=[command]) == []
 
 
-def test_a_drive_has_no_more_zones_than_planned(tmp_path: Path) -> None:
-    (line,) = contradictions(tmp_path, [0, 100], [0, {"full": 1, "empty": 4}], last=100)
+@pytest.mark.parametrize("state", STATES[1:])
+def test_a_drive_has_no_more_zones_than_planned(tmp_path: Path, state: str) -> None:
+    (line,) = contradictions(tmp_path, [0, 100], [0, {state: 1, "empty": 4}], last=100)
     assert line == "series/zones.csv: has 5 zones at 1 s, the device has 4"
