@@ -211,6 +211,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({}, {"experiment": Bytes(905 * ZONE)}, "does-not-fit"),
         ({}, {"experiment": REST, "cold": Bytes(ZONE)}, "does-not-fit"),
         ({}, {"conventional": Bytes(2000 * GIB)}, "does-not-fit"),
+        ({}, {"conventional": Bytes(2000 * GIB), "experiment": REST}, "does-not-fit"),
         ({}, {"conventional": Bytes(904 * ZONE + 4 * GIB), "experiment": REST}, "does-not-fit"),
         ({"active_total": 2}, {}, "does-not-fit"),
         ({"active_total": 14}, {"cold_active": 0}, "does-not-fit"),
@@ -531,6 +532,12 @@ def test_after_an_interruption_a_deletion_needs_a_proof(
     (host.drive.root / "state/namespaces-SYNTHETIC.json").unlink()
     assert apply(host) == 0
     assert described(host.drive) == AS_WANTED
+
+
+@pytest.mark.parametrize(("boot", "disk"), [("", 3), ("boot-1", None)])
+def test_without_a_boot_or_a_disk_number_nothing_is_proved(boot: str, disk: int | None) -> None:
+    one = survey.Incarnation(("001b448b4a000001",), boot, disk)
+    assert (one.is_proved(one), one.differs(one)) == (False, False)
 
 
 def test_a_namespace_in_the_place_of_the_created_one_is_not_attached(
@@ -872,6 +879,8 @@ def test_consents_name_further_namespaces_to_delete(
     assert unattached.startswith("SYNTHETIC:3@")
     assert zonelab(host, *again, "--erase", consent, arguments=other) == 3
     assert zonelab(host, *again, "--erase", f"{consent},{unattached}", arguments=other) == 0
+    used = [entry.consent for entry in Journal(host.drive.root / "state/journal.jsonl").entries()]
+    assert used == [one.rpartition("@")[2] for one in (consent, unattached)]
 
 
 def test_a_consent_is_used_by_one_deletion(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
