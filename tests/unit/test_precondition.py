@@ -323,6 +323,25 @@ def test_large_parts_are_purged_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     assert purge_module._parts([(5, 25), (100, 10)]) == [(5, 10), (15, 10), (25, 5), (100, 10)]
 
 
+@pytest.mark.parametrize(
+    ("keep", "expected"), [(False, ["reset", "pass", "reset"]), (True, ["reset", "pass"])]
+)
+def test_a_device_is_emptied_before_the_first_pass(
+    host: Host, monkeypatch: pytest.MonkeyPatch, *, keep: bool, expected: list[str]
+) -> None:
+    """A drive takes no write to a zone that is full."""
+    own, steps = work(host, "nvme0n2", []), list[str]()
+
+    def write_all(*_: Any, **__: Any) -> int:
+        steps.append("pass")
+        return 0
+
+    monkeypatch.setattr(own, "_write_all", write_all)
+    spy(monkeypatch, host, "reset_zones", lambda: steps.append("reset"))
+    own.run(1, seed=7, keep=keep)
+    assert steps == expected
+
+
 def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
     assert zonelab(host, "nvme0n1", "--passes", "1") == 0
     node = Path(host.device("nvme0n1").path)
@@ -622,11 +641,14 @@ def test_a_writer_while_the_guard_listens_stops_the_purge(
     assert not paths(host).journal.exists()
 
 
+@pytest.mark.parametrize("planned", [3, 1])
 @pytest.mark.parametrize(
     ("sign", "code"), [("bytes", "written-by-others"), ("data", "contents-changed")]
 )
-def test_a_writer_between_two_passes_stops_the_next(host: Host, sign: str, code: str) -> None:
-    """The message behind a pass is the time between two passes."""
+def test_a_writer_behind_a_pass_stops_the_next_and_the_last_purge(
+    host: Host, sign: str, code: str, planned: int
+) -> None:
+    """The message behind a pass is the time before the next step."""
     passes: list[str] = []
 
     def say(message: str) -> None:
@@ -642,7 +664,7 @@ def test_a_writer_between_two_passes_stops_the_next(host: Host, sign: str, code:
         host, paths(host), Guard(host, Journal(paths(host).journal)), host.device("nvme0n1"), say
     )
     with pytest.raises(GuardRefused) as caught:
-        own.run(3, seed=7)
+        own.run(planned, seed=7)
     assert (caught.value.code, len(passes)) == (code, 1)
 
 
