@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -188,6 +189,28 @@ def test_other_contents_need_another_consent(lab: Lab, change: Callable[[Lab], N
     now = lab.consent(lab.zoned)
     assert f"erase={now} " in reason.hint
     assert lab.code(lab.zoned, now) == ""
+
+
+def second_signature(lab: Lab) -> None:
+    """An md superblock behind the first block."""
+    for name in ("nvme0n1", "nvme0n2"):
+        with (lab.root / "dev" / name).open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xfc\x4e\x2b\xa9")
+
+
+@pytest.mark.parametrize("change", [first_block, second_signature])
+def test_other_contents_need_another_consent_also_where_samples_cannot_be_read(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, change: Callable[[Lab], None]
+) -> None:
+    def fail(*_: object) -> Iterator[bytes]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lab.host, "read_each", fail)
+    consents = both(lab)
+    assert lab.codes(*consents) == ("", "")
+    change(lab)
+    assert lab.codes(*consents) == ("consent-differs", "consent-differs")
 
 
 def test_a_consent_does_not_cover_use(lab: Lab) -> None:
