@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -230,6 +231,23 @@ def test_a_short_lived_opener_is_waited_for(
     assert held.node(lab.zoned) is None
 
 
+def test_a_device_is_held_with_an_exclusive_open_for_reading(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a writable one would make udev read the device again."""
+    answers, modes = [errno.EBUSY, errno.EACCES], list[int]()
+
+    def refuse(_path: str, flags: int) -> int:
+        modes.append(flags & (os.O_EXCL | os.O_WRONLY | os.O_RDWR))
+        raise OSError(answers.pop(0), "no")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert lab.host.open_exclusively(lab.zoned.path) is None
+    with pytest.raises(HostError):
+        lab.host.open_exclusively(lab.zoned.path)
+    assert modes == [os.O_EXCL] * 2
+
+
 def test_no_device_stays_held_when_another_cannot_be(lab: Lab) -> None:
     (lab.root / "busy-nvme0n1").touch()
     held = hold.Hold(lab.host)
@@ -260,7 +278,7 @@ def test_udev_is_kept_off_and_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
 
     def locked() -> bool:
         try:
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as udev does
         except BlockingIOError:
             return True
         fcntl.flock(other, fcntl.LOCK_UN)
