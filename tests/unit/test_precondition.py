@@ -159,6 +159,19 @@ def test_a_write_of_a_part_is_continued(tmp_path: Path, monkeypatch: pytest.Monk
     assert (tmp_path / "node").read_bytes() == bytes(5) + bytes(range(10))
 
 
+def test_nothing_is_written_behind_the_capacity_of_a_zone(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The capacity need not be a multiple of the bytes of one write."""
+    own, start, end = work(host, "nvme0n1", []), MIB, 2 * MIB + 4096
+    monkeypatch.setattr(own, "_extents", lambda: iter([(start, end - start, False)]))
+    with own._looks.hold.taken([own._device]):
+        assert own._write_all(random.Random(7), shuffled=False) == end - start  # noqa: S311
+    content = Path(own._device.path).read_bytes()
+    written = [bool(part.strip(b"\0")) for part in (content[:start], content[end:])]
+    assert (written, content[2 * MIB : end].count(0) < 4096) == ([False, False], True)
+
+
 def test_conventional_zones_are_written_again_without_a_reset(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,6 +477,8 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
     set_zones(host.root, FULL)
     assert zonelab(host, "nvme0n2", "--unless-done", *erase()) == 0  # emptied
     assert kept() == 0
+    set_zones(host.root, FULL)  # by others
+    assert kept() == 0
 
 
 def partition(host: Host) -> str:
@@ -501,6 +516,11 @@ def test_a_full_conventional_rest_counts_until_a_run_uses_it(
     journal = Journal(paths(host).journal)
     entry = journal.last(rest.identity.key)
     assert entry is not None
+    assert Guard(host, journal).examine(rest) == []
+    journal.append(replace(entry, event=JournalEvent.CLAIM))  # a later one was killed
+    assert kept() == 0
+    journal.append(entry)
+    assert kept() == rest.size
     journal.append(replace(entry, run="f2fs--r01"))  # a run has used it since
     assert kept() == 0
 
