@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,16 +32,36 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
+def come_into_use(lab: Lab, name: str) -> None:
+    (lab.root / f"busy-{name}").touch()
+
+
 @pytest.mark.parametrize("changed", ["nvme0n1", "nvme0n2"])
-def test_every_identity_is_proved_before_the_first_wipe(lab: Lab, changed: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(Lab.replace_by_another_drive, "identity-changed"), (come_into_use, "busy")],
+    ids=["exchanged", "in-use"],
+)
+def test_every_device_is_checked_before_the_first_wipe(
+    lab: Lab, change: Callable[[Lab, str], None], code: str, changed: str
+) -> None:
     set_zones(lab.root, {5: 4096})
     put_btrfs(lab.root / "dev/nvme0n1", "precious")
     before = lab.contents()
-    lab.replace_by_another_drive(changed)
+    change(lab, changed)
     with pytest.raises(GuardRefused) as caught:
         clear(lab.host, lab.guard, [lab.zoned, lab.conventional])
-    assert caught.value.code == "identity-changed"
+    assert caught.value.code == code
     assert lab.contents() == before
+
+
+def test_a_wipe_ends_with_a_flush(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal records a release next; the signatures must not come back after a power cut."""
+    steps: list[str] = []
+    spy(monkeypatch, os, "pwrite", lambda: steps.append("write"))
+    spy(monkeypatch, os, "fsync", lambda: steps.append("flush"))
+    lab.host.wipe(lab.conventional)
+    assert (set(steps[:-1]), steps[-1]) == ({"write"}, "flush")
 
 
 @pytest.mark.parametrize("swapped", ["nvme0n1", "nvme0n2"])
@@ -77,12 +98,17 @@ def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
     with lab.taken() as claim:
         claim.clear()
         set_zones(lab.root, {5: 4096})
+        with Path(lab.conventional.path).open("r+b") as file:
+            file.seek(lab.conventional.size // 4)
+            file.write(b"data of the run")
     assert [entry.event for entry in lab.journal.entries()] == [
         *[JournalEvent.CLAIM] * 4,
         JournalEvent.RELEASE,
         JournalEvent.RELEASE,
     ]
     assert lab.contents()[0] == "{}"
+    assert b"data of the run" in lab.contents()[1]  # far from every signature
+    assert lab.guard.examine(lab.conventional) == []
 
 
 def test_the_claim_is_released_after_an_error_too(lab: Lab) -> None:
@@ -155,6 +181,9 @@ def test_a_label_proves_ownership_only_on_the_partner_of_the_claim(lab: Lab) -> 
     assert [one.code for one in lab.guard.examine(lab.zoned, third)] == ["not-empty"]
     put_btrfs(lab.root / "dev/nvme0n1", entry.label)
     assert lab.guard.examine(lab.zoned, lab.conventional) == []
+    other = replace(_entry(lab.conventional, lab.zoned), boot_id=lab.host.boot_id())
+    lab.journal.append(other)
+    lab.claim().require_allowed()  # the next run has the same pair
 
 
 def test_nothing_is_written_before_the_claim_is_journalled(
@@ -301,15 +330,25 @@ def test_a_node_with_another_number_is_not_the_device(lab: Lab) -> None:
     assert caught.value.code == "node-changed"
 
 
-def test_the_held_node_is_the_device_as_well(lab: Lab) -> None:
-    """A drive that is pulled and put back has its name again, but the descriptor is the old one."""
-    node = Path(lab.zoned.path)
+@pytest.mark.parametrize(
+    ("held", "named"), [("b 8:16", "b 259:2"), ("b 259:2", "b 8:16")], ids=["held", "named"]
+)
+def test_the_held_node_and_the_name_are_both_the_device(lab: Lab, held: str, named: str) -> None:
+    """A drive that is pulled and put back has its name again, but the descriptor is the old one.
+
+    Programs that format open the name, which can be another drive's by then.
+    """
+    node, pulled = Path(lab.zoned.path), lab.root / "pulled"
+    marker = Path(f"{node}.node")
     with lab.taken() as claim:
         claim.clear()
-        node.rename(lab.root / "pulled")
-        node.write_bytes((lab.root / "pulled").read_bytes())
+        node.rename(pulled)
+        Path(f"{pulled}.node").write_text(held)
+        node.write_bytes(pulled.read_bytes())
+        marker.write_text(named)
         with pytest.raises(GuardRefused) as caught:
             claim.check()
+        marker.unlink()
     assert caught.value.code == "node-changed"
 
 
