@@ -124,7 +124,10 @@ def test_formatted_devices_are_recorded_as_such(lab: Lab) -> None:
         claim.clear()
         claim.check()
         claim.formatted()
-        assert [entry.event for entry in lab.journal.unfinished()] == [JournalEvent.UP] * 2
+        entries = lab.journal.unfinished()
+        assert [entry.event for entry in entries] == [JournalEvent.UP] * 2
+        put_btrfs(Path(lab.conventional.path), entries[0].label)
+        assert lab.guard.require(lab.conventional, held=True) is None
 
 
 def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
