@@ -173,6 +173,20 @@ def test_a_capacity_between_two_zones_takes_the_next_one(make: Make) -> None:
     assert layout.plan(read(make()), wanted).create[1].zones == 101
 
 
+def test_a_capacity_between_two_blocks_takes_the_next_one(make: Make) -> None:
+    wanted = replace(WANTED, conventional=Bytes(4 * GIB - 1))
+    assert layout.plan(read(make()), wanted).create[0].size == 4 * GIB
+
+
+def test_a_part_of_a_byte_for_each_zone_counts_as_one(make: Make) -> None:
+    """Otherwise the drive refuses the last creation, after all deletions."""
+    drive = read(make())
+    conventional, zoned = drive.namespaces
+    larger = replace(zoned, allocated=Bytes(904 * ZONE + 1))
+    planned = layout.plan(replace(drive, namespaces=(conventional, larger)), WANTED)
+    assert [one.zones for one in planned.create] == [None, 100, 803]
+
+
 @pytest.mark.parametrize("block", [512, 4096])
 def test_block_sizes(make: Make, block: int) -> None:
     planned = layout.plan(read(make()), replace(WANTED, block=block, cold=None)).create[1]
