@@ -83,10 +83,13 @@ def test_missing(lab: Lab) -> None:
     [
         ("9 1 259:2 / /mnt rw - f2fs /dev/x rw\n", "mounted"),
         ("9 1 0:44 / /mnt rw - btrfs {dev}/nvme0n2 rw\n", "mounted"),  # anonymous number
+        ("9 1 0:44 / /mnt rw - btrfs {dev}/by-id/drive rw\n", "mounted"),  # a link
         ("9 1 259:2 / / rw - f2fs /dev/x rw\n", "root"),
     ],
 )
 def test_mounted(lab: Lab, line: str, code: str) -> None:
+    (lab.root / "dev/by-id").mkdir()
+    (lab.root / "dev/by-id/drive").symlink_to("../nvme0n2")
     (lab.root / "proc/self/mountinfo").write_text(line.format(dev=lab.root / "dev"))
     assert lab.code() == code
 
@@ -232,6 +235,8 @@ def test_unfinished_claim_with_our_label(lab: Lab) -> None:
     lab.write(JournalEvent.CLAIM)
     lab.write(JournalEvent.UP)
     assert lab.code() is None
+    lab.poke("nvme0n2", 4096, b"\xfc\x4e\x2b\xa9")  # another program's, beside the label
+    assert lab.code() == "foreign-signature"
 
 
 def test_unfinished_claim_with_another_label(lab: Lab) -> None:
@@ -406,6 +411,33 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     assert released(lab) == []
 
 
+@pytest.mark.parametrize(
+    ("zoned", "plain", "proved"),
+    [
+        ("", "zl-1", True),
+        ("zl-1", "zl-1", True),
+        ("", "", False),
+        ("", "zl-2", False),
+        ("precious", "zl-1", False),
+    ],
+)
+def test_only_the_label_of_the_run_alone_proves_a_killed_run(
+    lab: Lab, zoned: str, plain: str, *, proved: bool
+) -> None:
+    for device, label in ((lab.device, zoned), (lab.conventional, plain)):
+        if label:
+            put_btrfs(Path(device.path), label)
+
+    def proves(*, held: bool) -> bool:
+        devices = (lab.device, lab.conventional)
+        return lab.guard.proves("zl-1", lab.host.boot_id(), devices, held=held)
+
+    assert proves(held=False) is proved
+    (lab.root / "busy-nvme0n1").touch()
+    assert not proves(held=False)
+    assert proves(held=True) is proved  # this process has it open
+
+
 def test_a_device_that_cannot_be_read_is_left_to_the_guard(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,9 +490,10 @@ def test_use_is_rechecked_right_before_a_write(lab: Lab) -> None:
 def test_geometry_is_rechecked_and_a_device_may_be_gone(lab: Lab) -> None:
     for field in ("size", "zone_size", "zone_capacity"):
         half: dict[str, Any] = {field: getattr(lab.device, field) // 2}
-        with pytest.raises(GuardRefused) as caught:
-            lab.guard.check_identity(replace(lab.device, **half))
-        assert caught.value.code == "geometry-changed"
+        for check in (lab.guard.check_identity, lab.host.find):
+            with pytest.raises(GuardRefused) as caught:
+                check(replace(lab.device, **half))
+            assert caught.value.code == "geometry-changed"
     shutil.rmtree(lab.root / "sys/class/block/nvme0n2")
     with pytest.raises(GuardRefused, match="now it is gone") as caught:
         lab.guard.check_identity(lab.device)
@@ -561,6 +594,14 @@ def test_a_namespace_that_is_not_attached_needs_its_consent(lab: Lab) -> None:
     # It had an effect, so there is no line about it.
     (line,) = guard.notices(["SERIAL:3", "SERIAL:4"])
     assert "SERIAL:4" in line
+    with pytest.raises(GuardRefused):  # it has another size now
+        guard.require_unattached("SERIAL:3", 2 << 30)
+    used = JournalEntry(
+        JournalEvent.ERASE, "SERIAL:3", "c", "r", "", "", "", None, "t", "b", given.digest
+    )
+    lab.journal.append(used)
+    with pytest.raises(GuardRefused):
+        guard.require_unattached("SERIAL:3", 1 << 30)
 
 
 def test_inspection_collects_refusals_and_levels(lab: Lab) -> None:
