@@ -529,6 +529,15 @@ def test_only_a_zoned_device_may_refuse_a_read(
     assert caught.value.errno == number
 
 
+def test_a_consent_differs_after_a_write_to_a_conventional_zone(lab: Lab) -> None:
+    lab.host.kinds = (ZoneType.CONVENTIONAL,)
+    contents = Contents(lab.host, lab.journal)
+    before = contents.consent(lab.zoned)
+    assert contents.consent(lab.zoned) == before
+    lab.poke(ZONE_SIZE - 1, b"\x01", ZONED)
+    assert contents.consent(lab.zoned) != before
+
+
 def test_data_of_conventional_zones_is_in_the_fingerprint(lab: Lab) -> None:
     lab.host.kinds = (ZoneType.CONVENTIONAL,)
     os.truncate(lab.root / "dev" / ZONED, ZONE_SIZE)

@@ -242,9 +242,12 @@ def test_the_guard(
     assert not reasons or words in reasons[0].message
 
 
-def test_the_drives_below_partitions_and_mapped_devices(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reserved", ["nvme0n1", "nvme0n2", ""])
+def test_the_drives_below_partitions_and_mapped_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reserved: str
+) -> None:
     make_machine(tmp_path)
-    host = FakeHost(tmp_path)
+    host = Asking(tmp_path)
     blocks = tmp_path / "sys/class/block"
     fakes.write_tree(blocks / "nvme0n1/nvme0n1p4", {"partition": "4"})
     (blocks / "nvme0n1p4").symlink_to(blocks / "nvme0n1/nvme0n1p4")
@@ -254,3 +257,6 @@ def test_the_drives_below_partitions_and_mapped_devices(tmp_path: Path) -> None:
     assert host.sysfs.drives("nvme0n1p4") == ["nvme0n1"]
     assert host.sysfs.drives("dm-1") == ["nvme0n1", "nvme0n2"]
     assert host.sysfs.drives("nvme0n2") == ["nvme0n2"]
+    held = Reservation(1, 1)
+    monkeypatch.setattr(reservations, "read", lambda name, _: held if name == reserved else None)
+    assert host.reservation("dm-1") == (held if reserved else None)
