@@ -12,6 +12,7 @@ from harness.drive import health
 from harness.errors import HostError, ZonelabError
 from harness.levels import budget
 from harness.levels.level import LevelContext, LevelUp
+from harness.machine import queue_times
 from harness.machine.claim import run_label
 from harness.machine.hold import quiet
 from harness.machine.schedulers import schedulers
@@ -132,6 +133,7 @@ class Life:
                 self._claim.held(),
                 schedulers(c.host, c.paths, c.stop, devices, self._spec.scheduler),
             ):
+                queue_times.lengthen(c.host.sysfs, devices)
                 self._live()
         except Exception as error:
             return of_error(error)

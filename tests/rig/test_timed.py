@@ -88,6 +88,8 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     assert result.status is Status.OK, (result.reason, result.issues)
     assert result.device.kind is DeviceKind.MODELLED
     assert result.manifest["host"]["virtual_time"] is True
+    queues = result.manifest["host"]["devices"][0]["queue"].values()
+    assert {one["wbt_lat_usec"] for one in queues} == {str(2000 * result.device.dilation)}
     run = next(entry for entry in ledger.entries if entry.name == RUN)
     assert run.media_source.startswith(f"{MODELLED_MEDIA} ")
     assert run.witness == "zoneblk write and append bytes"
