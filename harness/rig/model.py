@@ -267,9 +267,11 @@ def load(name: str, folder: Path = RIGS) -> Rig:
     try:
         fields = read_extended(path, folder, hint=_PAGE)
         # Through JSON, where strict mode still turns lists into tuples.
-        return Rig.model_validate_json(json.dumps({"name": name, **fields}, default=str))
+        return Rig.model_validate_json(json.dumps({"name": name, **fields}))
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first_problem(error)}", hint=_PAGE) from None
+    except TypeError as error:  # a date or another YAML type that JSON does not have
+        raise ConfigError(f"{path.name}: {error}", hint="quote the value") from None
 
 
 def overhead_left(served: str, dilation: int, overhead_us: float) -> float | None:

@@ -164,6 +164,7 @@ zoneblk:
         ("icount: shift=0,sleep=off", "icount: shift=1", "icount: "),
         ("dilation: 8", "dilation: 0", "dilation: "),
         ("dilation: 8", "dilation: 1001", "dilation: "),
+        ("icount: shift=0,sleep=off", "icount: 2026-11-30", "date is not JSON"),
         ("dilation: 8", "hosts: 0", "hosts: "),
         ("dilation: 8", "overhead: 26", "overhead: "),
         ("dilation: 8", "wakeup: 5", "wakeup: "),
