@@ -19,8 +19,8 @@ _USUAL = {
 def lengthen(sysfs: Sysfs, devices: Sequence[Device]) -> None:
     """Multiply these times by a modelled drive's dilation. What is absent or off (0) stays.
 
-    A second of the drive takes ``dilation`` seconds of the kernel's clock. They stay as long as the
-    drive's server runs.
+    A second of the drive takes ``dilation`` seconds of the kernel's clock. The values stay until
+    the drive's server ends.
     """
     for device in devices:
         if device.dilation == 1:

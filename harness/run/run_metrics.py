@@ -43,6 +43,11 @@ def of_tenant(
     return metrics
 
 
+def cpu_spent(own: float | None, load: float | None) -> float | None:
+    """Return the CPU seconds of the harness and the load together, None without a load."""
+    return total((own, load)) if load else None
+
+
 def of_plain_run(
     spec: RunSpec, facts: Sequence[PhaseFacts], utilisation: Utilisation | None
 ) -> dict[str, Metric]:
@@ -50,7 +55,7 @@ def of_plain_run(
     measured = [one for one in facts if one.measured]
     own = total([one.harness_seconds for one in measured])
     load = total([one.load_seconds for one in measured])
-    spent = total((own, load)) if load else None
+    spent = cpu_spent(own, load)
     kernel = total([one.traced.kernel_seconds if one.traced else None for one in measured])
     used, largest = (utilisation.u_ns, utilisation.max_utilisation) if utilisation else (None, None)
     return {

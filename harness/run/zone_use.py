@@ -8,6 +8,7 @@ from harness.nulls import ratio, total
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts
+from harness.run.run_metrics import cpu_spent
 from harness.store.result import Metric, Utilisation, catalogued
 from harness.tools.kernel import version_of
 
@@ -49,4 +50,4 @@ def cpu_share(own: float | None, tenants: Sequence[Sequence[PhaseFacts]]) -> Met
     """Return the harness's share of the CPU time in the common window; ``own`` is in seconds."""
     spent = [facts[-1].load_seconds for facts in tenants if facts]
     load = total(spent) if spent else None
-    return Metric(ratio(own, total((own, load)) if load else None), "1")
+    return Metric(ratio(own, cpu_spent(own, load)), "1")
