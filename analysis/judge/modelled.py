@@ -28,9 +28,15 @@ ON_TIME = 0.99
 LATE = 0.02
 # A phase whose speed in model time changes more at twice the dilation is held up by the processor.
 SAME = 0.05
+# Without this second campaign: a faster processor shortens a phase at most by the time in which
+# CPUs work [Amdahl 1967].
+BUSY = SAME
 # The same for a percentile. Histograms have buckets of a factor of 1.5, and percentiles are
 # interpolated inside them.
 SAME_PERCENTILE = 0.25
+
+# A reason to repeat runs at twice the dilation.
+UNCHECKED = "no such run at twice the dilation (--slower)"
 
 # Metrics that a few late requests can change.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
@@ -91,8 +97,6 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         for side in sides:
             if found := judged(side, key):
                 return found
-    if not slower:
-        return NoVerdict(Verdict.NOT_A_RESULT, "no campaign at twice the dilation (--slower)")
     for side in sides:
         if found := _processor_bound(side, key, slower):
             return found
@@ -153,14 +157,14 @@ def _phases(run: RunRecord, key: str) -> list[str]:
 def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
     """Return a refusal unless runs at twice the dilation have the same speed in model time.
 
-    A percentile must be the same, too: waits of the kernel can make a few requests slow that do not
-    change the speed. Single runs differ by chance, so the geometric mean over all pairs of runs
-    decides. Runs of identical cells (twins) count as further repetitions, which reduce the effect
-    of chance.
+    Without such runs, CPUs must have been nearly idle. A percentile must be the same, too: waits of
+    the kernel can make a few requests slow that do not change the speed. Single runs differ by
+    chance, so the geometric mean over all pairs of runs decides. Runs of identical cells (twins)
+    count as further repetitions, which reduce the effect of chance.
     """
     pairs = [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
     if not pairs:
-        return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
+        return _busy_processor(side, key)
     for phase in _phases(pairs[0][0], key):
         changes = [_change(run, other, phase) for run, other in pairs]
         known = [change for change in changes if change is not None]
@@ -172,6 +176,21 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
             text = f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
             return NoVerdict(Verdict.HOST_BOUND, text)
     return _changed_percentile(side, key, pairs) if _PERCENTILE.search(key) else None
+
+
+def _busy_processor(side: Side, key: str) -> NoVerdict | None:
+    """Return a refusal unless a faster processor would change the speed by less than ``SAME``.
+
+    Percentiles are always refused: a few requests can wait for a processor that is mostly idle.
+    """
+    shares = [run.value(f"{phase}.busy_cpus") for run in side.ok for phase in _phases(run, key)]
+    known = [share for share in shares if share is not None]
+    why = UNCHECKED
+    if known and len(known) == len(shares) and not _PERCENTILE.search(key):
+        if max(known) <= BUSY:
+            return None
+        why = f"CPUs work {_percent(max(known))} of the time, and {UNCHECKED}"
+    return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {why}")
 
 
 def _changed_percentile(

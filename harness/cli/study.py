@@ -11,6 +11,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.judge.unchecked import times_unchecked
+from analysis.read.load import load as load_campaign
 from harness.cli import confirm, native_study
 from harness.cli.main import complain
 from harness.cli.output import add_repeatable
@@ -32,9 +34,9 @@ Run a study on its rigs (virtual machines): install what a rig needs, build its 
 cached, boot it, play ansible/site.yml and stop it. A study that names several rigs runs on one
 after the other, as one campaign. No drive of this machine is touched.
 
-On modelled drives, a second campaign NAME-slow then repeats each level, once per machine of the
-rig, on drives of twice the dilation. Times get verdicts where both agree; the report is written
-again with them.
+On modelled drives, percentiles, and times of phases in which CPUs work more than 5 % of the time,
+need a check: a second campaign NAME-slow repeats each level, once per machine of the rig, on drives
+of twice the dilation. Times get verdicts where both agree; the report is written again with them.
 
 examples:
   zonelab study smoke
@@ -42,7 +44,8 @@ examples:
   zonelab study tenants --set mix=four-tenants --campaign mine
   zonelab study integration-levels --campaign mine --retry failed,invalid
   zonelab study finish-thresholds --device model:zn540-1tb   # no virtual machine, no root
-  zonelab study integration-levels --bytes-only       # no second campaign, so times have no verdict
+  zonelab study zlfs-speed --bytes-only               # no second campaign, so percentiles have no
+                                                      # verdict
 
 `make study STUDY=NAME` does the same on a machine without .venv. The last line is the campaign's
 folder.
@@ -175,16 +178,16 @@ def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[in
 def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> int:
     """Repeat each level at twice the dilation, and write the report with verdicts on times.
 
-    Does nothing on rigs without modelled drives. Returns the exit code.
+    Does nothing if all times have verdicts without it. Returns the exit code.
     """
+    campaign = variables["campaign"]
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
-    if not slower:
+    if not slower or not times_unchecked(load_campaign(RESULTS / campaign)):
         return ExitCode.OK
     # One machine runs a block, which is one repetition. Several machines run blocks in parallel.
     given = variables["repetitions"]
     planned = int(given) if given.isdigit() else study.repetitions
     repetitions = min(planned, max(rig.hosts for rig in slower))
-    campaign = variables["campaign"]
     slow = f"{campaign}-{model.SLOW}"
     print(
         f"Times: each level {repetitions}x on drives of twice the dilation, as {slow}", flush=True

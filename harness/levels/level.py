@@ -95,6 +95,11 @@ class LevelUp:
     program: Path | None = None
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 
+    @property
+    def dilation(self) -> int:
+        """How many times slower than their model the devices are."""
+        return max((device.dilation for device in self.devices), default=1)
+
 
 @dataclass(frozen=True, slots=True)
 class LevelUsage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import errno
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -67,6 +68,15 @@ class Host:
     def proc_text(self, name: str) -> str:
         """Return a file below /proc, '' if it is absent."""
         return text_or_empty(self.proc / name)
+
+    def busy_seconds(self) -> float | None:
+        """Return the seconds in which tasks ran since boot, summed over CPUs; null if unknown.
+
+        Unlike /proc/stat, /proc/schedstat is exact (Documentation/scheduler/sched-stats.rst).
+        """
+        lines = [line.split() for line in self.proc_text("schedstat").splitlines()]
+        ran = [int(line[7]) for line in lines if re.fullmatch(r"cpu\d+", line[0])]
+        return sum(ran) / 1e9 if ran else None
 
     def boot_id(self) -> str:
         """Return the kernel's ID of this boot."""

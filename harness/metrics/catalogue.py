@@ -319,6 +319,13 @@ _ENTRIES = (
         _COUNTERS,
     ),
     _time("cpu_seconds", "s", _LOWER, "cgroup cpu.stat of the load", _PROCESS),
+    _time(
+        "busy_cpus",
+        "1",
+        _NONE,
+        "CPUs of the machine that ran tasks, on average: /proc/schedstat / db_bench's time",
+        _PROCESS,
+    ),
     _time("flush_cpu_share", "1", _NONE, "CPU of the flush threads / their time", _PROCESS),
     _time("compaction_cpu_share", "1", _NONE, "CPU of compaction threads / their time", _PROCESS),
     _time("cpu_per_operation", "us", _LOWER, "cpu_seconds x 10^6 / operations", _PROCESS),

@@ -43,10 +43,13 @@ _LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
 # no time of this host.
 _PREPARE = (
     "modprobe ublk_drv && sleep 5 && "
-    "sysctl -qw vm.dirty_expire_centisecs={expire} vm.dirty_writeback_centisecs={writeback}"
+    "sysctl -qw vm.dirty_expire_centisecs={expire} vm.dirty_writeback_centisecs={writeback} && "
+    "modprobe xfs && sysctl -qw fs.xfs.xfssyncd_centisecs={xfs}"
 )
 # The kernel's defaults, in hundredths of a second (Documentation/admin-guide/sysctl/vm.rst).
 _EXPIRE, _WRITEBACK = 3000, 500
+# The same for flushes of an xfs log, and the largest value (Documentation/admin-guide/xfs.rst).
+_XFS_SYNC, _LONGEST_XFS_SYNC = 3000, 720_000
 # A systemd unit for each drive. The server prints its device when it is ready; the last word of the
 # command's output is the device's name.
 _SERVE = (
@@ -183,8 +186,9 @@ def serve(rig: Rig, drive: ModelledDrive, unit: str) -> GuestDevice:
 
 def preparation(rig: Rig) -> str:
     """Return the command that prepares the guest for modelled drives."""
-    slower = {"expire": _EXPIRE * rig.dilation, "writeback": _WRITEBACK * rig.dilation}
-    return _PREPARE.format(**slower)
+    k = rig.dilation
+    xfs = min(_XFS_SYNC * k, _LONGEST_XFS_SYNC)
+    return _PREPARE.format(expire=_EXPIRE * k, writeback=_WRITEBACK * k, xfs=xfs)
 
 
 def drive_options(rig: Rig, drive: ModelledDrive) -> list[str]:

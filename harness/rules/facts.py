@@ -54,6 +54,7 @@ class PhaseFacts:
     seconds: float | None = None
     traced: Traced | None = None
     load_instructions: float | None = None
+    busy_seconds: float | None = None  # of all CPUs of the machine
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
     completed: Completions | None = None
     parse_code: str = ""

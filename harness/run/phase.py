@@ -41,7 +41,7 @@ class Infeasible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """CPU use of the program and of the harness; null without cgroups.
+    """CPU use of the program and of the harness, null without cgroups, and of the whole machine.
 
     Instructions are null too without a performance counter for them. ``threads`` are the program's,
     by name; empty if it ended before the first look.
@@ -50,6 +50,7 @@ class CpuUse:
     load_seconds: float | None
     harness_seconds: float | None
     load_instructions: float | None
+    busy_seconds: float | None  # of all CPUs, also of the kernel and of other programs
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
 
 
@@ -264,7 +265,12 @@ def _last_warning(log: str) -> str:
 
 def _cpu(context: RunContext) -> CpuUse:
     groups = context.cgroups
-    return CpuUse(groups.load_seconds(), groups.harness_seconds(), groups.load_instructions())
+    return CpuUse(
+        groups.load_seconds(),
+        groups.harness_seconds(),
+        groups.load_instructions(),
+        context.host.busy_seconds(),
+    )
 
 
 def _since(before: CpuUse, after: CpuUse) -> CpuUse:
@@ -272,4 +278,5 @@ def _since(before: CpuUse, after: CpuUse) -> CpuUse:
         difference(before.load_seconds, after.load_seconds),
         difference(before.harness_seconds, after.harness_seconds),
         difference(before.load_instructions, after.load_instructions),
+        difference(before.busy_seconds, after.busy_seconds),
     )

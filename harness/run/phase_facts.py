@@ -65,6 +65,7 @@ def collect(
         load_seconds=process.get("load_seconds"),
         harness_seconds=process.get("harness_seconds"),
         load_instructions=process.get("load_instructions"),
+        busy_seconds=process.get("busy_seconds"),
         threads=decode(dict[str, ThreadUse], process.get("threads") or {}),
         lsm=lsm,
         seconds=process.get("seconds"),

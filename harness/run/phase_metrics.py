@@ -51,6 +51,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
             sum(disk.writes + disk.writes_merged for disk in disks),
         ),
         "cpu_seconds": spent,
+        "busy_cpus": ratio(facts.busy_seconds, facts.seconds),
         "flush_cpu_share": _cpu_share(facts, threads.FLUSH),
         "compaction_cpu_share": _cpu_share(facts, threads.COMPACTION),
         "cpu_per_operation": 1e6 * spent / operations if operations and spent is not None else None,

@@ -13,7 +13,7 @@ from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads import db_bench_contradictions
+from harness.workloads import db_bench_contradictions, drive_clock
 from harness.workloads.load_program import (
     EndedPhase,
     Invocation,
@@ -64,6 +64,14 @@ _TREE = "stats"
 
 # Operations between two lines on stderr if a drive is slowed down.
 _FEW = 16
+
+# Flags in bytes per second, with db_bench's own values.
+_RATES = {
+    "delayed_write_rate": 8 << 20,
+    "rate_limiter_bytes_per_sec": 0,
+    "benchmark_write_rate_limit": 0,
+    "benchmark_read_rate_limit": 0,
+}
 
 # The flag that prints RocksDB's tickers and histograms. Output that lacks one of these is damaged.
 STATISTICS = "statistics"
@@ -117,10 +125,8 @@ class DbBench(LoadProgram):
         """
         if up.fs_uri is None:
             return ProgramReport(csv, {"report_interval_seconds": 1, "report_file": str(csv)})
-        slowed = any(device.dilation > 1 for device in up.devices)
-        return ProgramReport(
-            stderr, {"stats_interval": _FEW} if slowed else {"stats_interval_seconds": 1}
-        )
+        seldom = {"stats_interval": _FEW} if up.dilation > 1 else {"stats_interval_seconds": 1}
+        return ProgramReport(stderr, seldom)
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of either kind of report."""
@@ -162,7 +168,8 @@ class DbBench(LoadProgram):
         flags["use_existing_db"] = not call.first and spec.benchmark not in _FRESH_ONLY
         flags["seed"] = call.seed
         flags["histogram"] = True
-        return db_bench.argv(call.program, {**flags, **call.report.flags, **spec.flags})
+        rates = drive_clock.slowed(spec.flags, _RATES, up.dilation)
+        return db_bench.argv(call.program, {**flags, **call.report.flags, **spec.flags, **rates})
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         """Read a phase's output. An unfinished benchmark has no summary and raises nothing.

@@ -12,7 +12,7 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
-from harness.workloads import kvmix_contradictions
+from harness.workloads import drive_clock, kvmix_contradictions
 from harness.workloads.db_bench import STATISTICS, WRITE_AMPLIFICATION, missing
 from harness.workloads.load_program import (
     EndedPhase,
@@ -33,6 +33,9 @@ from harness.workloads.planning import (
     StartGate,
     refuse_flags,
 )
+
+# Flags per second, with kvmix's own values: operations, and RocksDB's default in bytes.
+_RATES = {"rate": 0.0, "delayed_write_rate": 16 << 20}
 
 OperationWeight = Annotated[float, Bounds(ge=0)]
 
@@ -161,7 +164,8 @@ class Kvmix(NativeProgram):
             **call.report.flags,
         }
         refuse_flags(call.spec.name, asked, frozenset(own))
-        flags = [db_bench.flag(name, value) for name, value in {**own, **asked}.items()]
+        rates = drive_clock.slowed(asked, _RATES, up.dilation)
+        flags = [db_bench.flag(name, value) for name, value in {**own, **asked, **rates}.items()]
         return [str(call.program), "run", *flags]
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002

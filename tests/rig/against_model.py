@@ -242,7 +242,7 @@ def left_over(rig: str, device: str, cases: Sequence[Case], dilation: int) -> di
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--overhead")
-    parser.add_argument("--dilation", type=int, default=128)
+    parser.add_argument("--dilation", type=int, default=256)
     parser.add_argument("--depths", action="store_true")
     parser.add_argument("--zones", action="store_true")
     parser.add_argument("--appends", action="store_true")

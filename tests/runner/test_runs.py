@@ -84,12 +84,21 @@ def test_normal(machine: Machine) -> None:
     assert found.metrics["overwrite.zones_active"].value == 2
     assert found.metrics["overwrite.conventional_written"].value is None
     assert found.metrics["run.harness_cpu_share"].value is None  # no cgroups on this machine
+    assert found.metrics["overwrite.busy_cpus"].value is None  # and no /proc/schedstat
     assert found.manifest["host"]["devices"][0]["scheduler"] == "mq-deadline"
     assert found.manifest["host"]["rocksdb_build"]["kind"] == "program"
     assert "rocksdb_build" not in found.manifest["level"]
     series = (machine.runs / "fake--r01" / "series" / "overwrite.csv").read_text().splitlines()
     assert series[0] == "t,operations"
     assert len(series) == 3
+
+
+def test_the_cpu_time_of_the_machine_is_counted(machine: Machine) -> None:
+    (machine.root / "proc/schedstat").write_text("cpu0 0 0 0 0 0 0 25083668777 5 6\n")
+    assert machine.run().returncode == 0
+    assert machine.result.metrics["overwrite.busy_cpus"].value == 0  # the fake file stays
+    process = json.loads((machine.folder / "raw/overwrite.process.json").read_text())
+    assert process["busy_seconds"] == 0
 
 
 def test_rocksdbs_output_is_kept_and_counted(machine: Machine) -> None:

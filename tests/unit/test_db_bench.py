@@ -11,7 +11,7 @@ import pytest
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import LevelUp
 from harness.metrics.catalogue import CATALOGUE
-from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, histogram
 from harness.tools.db_bench import BenchmarkSummary
 from harness.workloads import db_bench_contradictions, load_program
@@ -24,6 +24,7 @@ VERSIONS = ("7.8", "9.10")
 PROGRAM = Path("/usr/bin/db_bench")
 CSV = Path("/run/x/intervals.csv")
 STDERR = Path("/run/x/p.stderr")
+SLOWED = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-01234567 x128")
 
 
 def phase(benchmark: str, **flags: str | int | float | bool) -> PhaseSpec:
@@ -90,10 +91,31 @@ def test_argv_of_a_level_with_a_uri() -> None:
 
 def test_a_slowed_drive_reports_after_a_few_operations() -> None:
     """db_bench looks at the clock every 1,000 operations: as many as take 13 s at k = 128."""
-    model = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-01234567 x128")
-    up = replace(level(None, "zlfs://dev:ublkb0"), devices=(model,))
+    up = replace(level(None, "zlfs://dev:ublkb0"), devices=(SLOWED,))
     assert report(up).flags == {"stats_interval": 16}
     assert report(replace(up, devices=(ZONED,))).flags == {"stats_interval_seconds": 1}
+
+
+def test_rates_follow_the_clock_of_a_slowed_drive() -> None:
+    def rates(up: LevelUp, **flags: Scalar) -> dict[str, str]:
+        spec = phase("overwrite", **flags)
+        call = Invocation(spec, up, 1, first=False, program=PROGRAM, report=report(up))
+        words = [word.removeprefix("--").partition("=") for word in DbBench().argv(call)]
+        return {name: value for name, _, value in words if "rate" in name}
+
+    slow = replace(level(), devices=(ZONED, SLOWED))
+    assert rates(slow) == {"delayed_write_rate": str(8 * 2**20 // 128)}  # db_bench's own rate
+    assert rates(slow, delayed_write_rate=2**30, benchmark_write_rate_limit=0) == {
+        "delayed_write_rate": str(2**30 // 128),
+        "benchmark_write_rate_limit": "0",
+    }
+    assert rates(slow, benchmark_write_rate_limit=1)["benchmark_write_rate_limit"] == "1"
+    usual = replace(slow, devices=(ZONED,))
+    limits = ("rate_limiter_bytes_per_sec", "benchmark_write_rate_limit")
+    for name in (*limits, "benchmark_read_rate_limit"):
+        assert rates(slow, **{name: 1280})[name] == "10"
+        assert rates(usual, **{name: 1280}) == {name: "1280"}
+    assert rates(usual) == rates(level()) == {}
 
 
 @pytest.mark.parametrize("name", sorted(DbBench.reserved))

@@ -19,12 +19,21 @@ from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
 from harness.plan.workload_models import Workload
 from harness.store.codec import decode
-from harness.store.spec import Bytes, DeviceKind, Inspection, PhaseRole, PhaseSpec
+from harness.store.spec import (
+    Bytes,
+    Device,
+    DeviceKind,
+    Inspection,
+    PhaseRole,
+    PhaseSpec,
+    Scalar,
+)
 from harness.tools import kvmix as tool
 from harness.workloads import PROGRAMS, load_program, rocksdb
 from harness.workloads.kvmix import Kvmix, OperationMix
 from harness.workloads.load_program import Invocation
 from harness.workloads.rocksdb import Below
+from tests.fixtures.level_host import ZONED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 kvmix = Kvmix()
@@ -106,6 +115,26 @@ def test_argv_on_zones_reports_past_them() -> None:
     assert "--db=db" in argv
     assert "--use_existing_db=true" in argv
     assert f"--report_file={CSV}" in argv
+
+
+def test_rates_follow_the_clock_of_a_slowed_drive() -> None:
+    slow = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-0 x128")
+
+    def rates(*devices: Device, **flags: Scalar) -> list[str]:
+        up = LevelUp(Path("/m/db"), devices=devices)
+        call = Invocation(
+            phase(**flags),
+            up,
+            1,
+            first=False,
+            program=PROGRAM,
+            report=kvmix.report(up, CSV, CSV),
+        )
+        return [word for word in kvmix.argv(call) if "rate=" in word]
+
+    assert rates(slow, rate=320.0) == ["--rate=2.5", "--delayed_write_rate=131072"]
+    assert rates(slow, delayed_write_rate=256) == ["--delayed_write_rate=2"]
+    assert rates(ZONED, rate=320.0) == ["--rate=320.0"]
 
 
 def test_the_runners_flags_are_the_runners() -> None:

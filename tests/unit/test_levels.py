@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -141,6 +142,26 @@ def test_f2fs_sleeps_as_long_on_the_clock_of_a_modelled_drive(
     drive = replace(ZONED, kind=DeviceKind.MODELLED, model=model)
     F2fs(Kernel(host.root)).up(replace(context(host, tmp_path), device=drive))
     assert file.read_text().strip() == slept
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "given"),
+    [
+        ("zoneblk drive x8", "", "-o commit=40"),
+        ("zoneblk drive x8", "discard,commit=1", "-o commit=40,discard,commit=1"),
+        ("QEMU", "", ""),
+        ("QEMU", "discard", "-o discard"),
+    ],
+)
+def test_ext4_commits_on_the_clock_of_a_modelled_drive(
+    host: Host, tmp_path: Path, model: str, asked: str, given: str
+) -> None:
+    given_context = context(host, tmp_path, **({"mount_options": asked} if asked else {}))
+    assert given_context.conventional is not None
+    drive = replace(given_context.conventional, kind=DeviceKind.MODELLED, model=model)
+    ConventionalExt4(Kernel(host.root)).up(replace(given_context, conventional=drive))
+    (mounted,) = [" ".join(call) for call in host.calls if call[0] == "mount"]
+    assert re.findall("-o [^ ]+", mounted) == ([given] if given else [])
 
 
 def test_f2fs_searches_once_for_a_device(host: Host, tmp_path: Path) -> None:

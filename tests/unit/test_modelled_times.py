@@ -17,6 +17,7 @@ from analysis.judge import claims, family, modelled
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.side import Side
+from analysis.judge.unchecked import times_unchecked
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord, load, load_pool
 from analysis.show import repeat
@@ -51,8 +52,9 @@ def _on_drive(
     rate: Callable[[Result], float] = lambda _: 1.0,
     *,
     tail: float | None = 100.0,
+    busy: float | None = None,
 ) -> Change:
-    """Return a change: the run is on a modelled drive.
+    """Return a change: the run is on a modelled drive, with ``busy`` CPUs at work.
 
     Its rate and its tail, of zlfs 2 * ``tail`` us, are on the model's clock.
     """
@@ -67,6 +69,7 @@ def _on_drive(
         for phase in ("overwrite", "readrandom"):
             result = with_metric(result, f"{phase}.on_time_share", on_time, "1")
             result = with_metric(result, f"{phase}.late_share", late, "1")
+            result = with_metric(result, f"{phase}.busy_cpus", busy, "1")
         own = None if tail is None else tail / factor * spread * dilation
         return with_metric(result, TAIL, own, "us")
 
@@ -222,7 +225,54 @@ def test_the_command_that_repeats_a_report_names_the_slower_campaign(
 def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:
     row = _row(fast)
     assert row.verdict is Verdict.NOT_A_RESULT
-    assert "no campaign at twice the dilation (--slower)" in row.notes
+    assert f"{EXT4}: no such run at twice the dilation (--slower)" in row.notes
+    assert times_unchecked(load(fast))
+
+
+def _busy_in(tmp_path: Path, name: str, busy: Callable[[Result], float | None]) -> Path:
+    return _campaign(tmp_path / name, lambda result: _on_drive(busy=busy(result))(result))
+
+
+def test_idle_processors_give_a_verdict_without_a_slower_campaign(tmp_path: Path) -> None:
+    folder = _busy_in(tmp_path, "idle", lambda _: modelled.BUSY)
+    row = _row(folder)
+    assert (row.verdict, row.estimate.center) == (Verdict.LOWER, pytest.approx(0.5))
+    tail = _row(folder, metric=TAIL)  # a few requests can wait for a processor that is mostly idle
+    assert tail.verdict is Verdict.NOT_A_RESULT
+    assert f"{EXT4}: no such run at twice the dilation (--slower)" in tail.notes
+
+
+@pytest.mark.parametrize(("level", "busy"), [(EXT4, 0.06), (ZLFS, 0.06), (EXT4, None)])
+def test_one_run_with_a_busy_processor_is_enough(
+    tmp_path: Path, level: str, busy: float | None
+) -> None:
+    folder = _busy_in(
+        tmp_path, "c", lambda r: busy if (r.level, r.repetition) == (level, 2) else 0.01
+    )
+    row = _row(folder)
+    assert row.verdict is Verdict.NOT_A_RESULT
+    why = "" if busy is None else "CPUs work 6.0 % of the time, and "
+    assert f"{level}: {why}no such run at twice the dilation (--slower)" in row.notes
+
+
+def test_runs_at_twice_the_dilation_outrank_an_idle_processor(tmp_path: Path) -> None:
+    folder = _busy_in(tmp_path, "idle", lambda _: 0.01)
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16, rate=lambda _: 1.1), repetitions=1)
+    assert _row(folder, slow).verdict is Verdict.HOST_BOUND
+
+
+@pytest.mark.parametrize(("busy", "unchecked"), [(0.01, False), (0.06, True)])
+def test_a_campaign_is_checked_if_a_time_of_its_study_needs_it(
+    tmp_path: Path, busy: float, *, unchecked: bool
+) -> None:
+    folder = _busy_in(tmp_path, "c", lambda _: busy)
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["metrics"] = [RATE, "overwrite.write_amplification"]
+    (folder / "plan.json").write_text(json.dumps(plan))
+    assert times_unchecked(load(folder)) is unchecked
+    plan["metrics"] = ["overwrite.write_amplification"]
+    (folder / "plan.json").write_text(json.dumps(plan))
+    assert not times_unchecked(load(folder))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +289,7 @@ def test_only_the_same_model_at_twice_the_dilation_counts(
 ) -> None:
     row = _row(fast, _campaign(tmp_path / "other", change))
     assert row.verdict is Verdict.NOT_A_RESULT
-    assert f"{EXT4}: no such run at twice the dilation" in row.notes
+    assert f"{EXT4}: no such run at twice the dilation (--slower)" in row.notes
 
 
 def test_only_the_same_work_counts(fast: Path, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_timed_rig_counts_instructions() -> None:
         # The servers of the drives are the witness.
         assert "guestfwd" not in " ".join(argv)
         words = options(argv, "-append")[0].split()
-        assert {"nokaslr", "zonelab.dilation=128", "zonelab.rig=timed"} <= set(words)
+        assert {"nokaslr", "zonelab.dilation=256", "zonelab.rig=timed"} <= set(words)
         assert not any(word.startswith("zonelab.witness") for word in words)
 
 

@@ -33,7 +33,7 @@ from tests.fixtures.campaigns import write_campaign
 
 HOST, RUN = "rig-timed-1", "zlfs--r01"
 RIG = model.load("timed-1")
-SERVED = f"zoneblk {drive_files.served_name(RIG.zoneblk[0].load())} -35000ns x128"
+SERVED = f"zoneblk {drive_files.served_name(RIG.zoneblk[0].load())} -35000ns x256"
 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
@@ -183,7 +183,7 @@ def test_the_machine_has_no_device_with_a_time_of_its_own() -> None:
         "rdinit=/replay/init.sh",
         "idle=poll",
         "nokaslr",
-        "zonelab.dilation=128",
+        "zonelab.dilation=256",
         *RIG.append,
     } <= set(words)
     assert not any(word.startswith("root=") for word in words)
@@ -249,7 +249,7 @@ def test_the_guest_gets_the_drives_and_the_command(
     here = "replay/root/replay"
     zoned, plain = kept[f"{here}/drives"].content.decode().splitlines()
     assert zoned == (
-        f"zoneblk-0 --uuid {RIG.zoneblk[0].uuid} --dilation 128 --overhead {RIG.overhead} "
+        f"zoneblk-0 --uuid {RIG.zoneblk[0].uuid} --dilation 256 --overhead {RIG.overhead} "
         f"--wakeup {RIG.wakeup} --realtime"
     )
     assert plain.startswith("zoneblk-1 ")
@@ -262,7 +262,9 @@ def test_the_guest_gets_the_drives_and_the_command(
         f"--state-dir /var/lib/zonelab --runtime-dir /run/zonelab --only {RUN}\n"
     )
     assert kept[f"replay/root{plan}"].content == (run.parents[3] / "plan.json").read_bytes()
-    assert b"dirty_expire_centisecs=384000" in kept[f"{here}/prepare.sh"].content
+    prepared = kept[f"{here}/prepare.sh"].content
+    assert b"dirty_expire_centisecs=768000 vm.dirty_writeback_centisecs=128000" in prepared
+    assert b"xfssyncd_centisecs=720000" in prepared
     for script in ("replay/init.sh", f"{here}/main.sh", "replay/busy"):
         assert kept[script].executable
 

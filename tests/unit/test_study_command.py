@@ -47,6 +47,7 @@ class Study:
         self.runs: list[str] = []  # statuses of the campaign's runs
         self.asked = False
         self.shown: list[list[str]] = []  # reports and comparisons
+        self.unchecked = True  # whether times need runs at twice the dilation
         self.main = cli.main
         self.words: list[Path] = []
         monkeypatch.chdir(folder)
@@ -55,6 +56,8 @@ class Study:
         monkeypatch.setattr(control, "execute", self._execute)
         monkeypatch.setattr(overview, "states", self._states)
         monkeypatch.setattr(cli, "main", self._show)
+        monkeypatch.setattr(study, "load_campaign", Path)
+        monkeypatch.setattr(study, "times_unchecked", self._unchecked)
         monkeypatch.setattr(prerequisites, "accelerator", lambda _cpuinfo: "tcg")
 
     def _execute(self, rig: model.Rig, command: Sequence[str], _talk: object) -> int:
@@ -79,6 +82,10 @@ class Study:
     def _show(self, words: list[str]) -> int:
         self.shown.append(words)
         return 0
+
+    def _unchecked(self, campaign: Path) -> bool:
+        assert campaign == Path("results/c")
+        return self.unchecked
 
     def _states(self, _campaign: object) -> list[overview.RunState]:
         self.asked = True
@@ -140,6 +147,12 @@ def test_times_of_modelled_drives_are_checked_at_twice_the_dilation(command: Stu
     assert (first["campaign"], first["repetitions"], first["levels"]) == ("c", "", "")
     both = ["results/c", "--slower", "results/c-slow"]
     assert command.shown == [["compare", *both], ["report", *both]]
+
+
+def test_times_with_verdicts_are_not_checked(command: Study) -> None:
+    command.unchecked = False
+    assert command("integration-levels") == 0
+    assert (command.rigs, command.shown) == ([("timed", "")], [])
 
 
 def test_only_levels_of_the_campaign_are_checked(command: Study) -> None:

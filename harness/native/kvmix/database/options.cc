@@ -59,6 +59,7 @@ const std::vector<RocksFlag>& RocksFlags() {
        false},
       {"max_compaction_bytes", "max_compaction_bytes", "0", false},
       {"disable_auto_compactions", "disable_auto_compactions", "false", false},
+      {"delayed_write_rate", "delayed_write_rate", "0", true},
       {"max_background_jobs", "max_background_jobs", "2", true},
       {"subcompactions", "max_subcompactions", "1", true},
       {"open_files", "max_open_files", "-1", true},

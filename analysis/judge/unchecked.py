@@ -1,0 +1,12 @@
+"""Whether a campaign on modelled drives needs runs at twice the dilation."""
+
+from __future__ import annotations
+
+from analysis.judge.compare import compare
+from analysis.judge.modelled import UNCHECKED
+from analysis.read.load import CampaignData
+
+
+def times_unchecked(campaign: CampaignData) -> bool:
+    """Return whether a time of the study has no verdict only because such runs are missing."""
+    return any(UNCHECKED in note for row in compare(campaign).rows for note in row.notes)
