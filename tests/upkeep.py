@@ -89,13 +89,6 @@ class Excerpt:
     keys: tuple[str, ...] = ("level",)
     values: tuple[str, ...] = ()
 
-    def shows_times(self) -> bool:
-        """Whether a shown metric is a time, or a rate."""
-        from analysis.judge.select import metric_info  # noqa: PLC0415 - not for ``help``
-        from harness.metrics.catalogue import MetricKind  # noqa: PLC0415
-
-        return any(metric_info(name).kind is MetricKind.TIME for name in self.shown)
-
     def row(self, row: dict[str, str]) -> str:
         """Return a row of ``zonelab compare --format csv`` as a row of the page's tables."""
         from analysis.judge.verdicts import Verdict  # noqa: PLC0415 - not for ``help``
@@ -170,7 +163,7 @@ BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
 def examples(campaign: str) -> int:
     """Write the excerpt, the numbers and the figure of a campaign's study.
 
-    Times need the campaign CAMPAIGN-slow beside it.
+    A campaign CAMPAIGN-slow beside it checks the times.
     """
     folder = Path(campaign) if Path(campaign).is_dir() else ROOT / "results" / campaign
     study = json.loads((folder / "plan.json").read_text())["study"]
@@ -178,7 +171,8 @@ def examples(campaign: str) -> int:
         print(f"examples: no page shows {study}, but {', '.join(EXCERPTS)}", file=sys.stderr)
         return 1
     excerpt = EXCERPTS[study]
-    both = [str(folder), *(["--slower", f"{folder}-slow"] if excerpt.shows_times() else [])]
+    slow = folder.with_name(f"{folder.name}-slow")
+    both = [str(folder), *(["--slower", str(slow)] if slow.is_dir() else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
     numbers = output([BIN / "zonelab", "compare", *both, *metrics, "--format", "csv"])
     rows = excerpt.rows(numbers)
