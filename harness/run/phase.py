@@ -50,7 +50,8 @@ class CpuUse:
     load_seconds: float | None
     harness_seconds: float | None
     load_instructions: float | None
-    busy_seconds: float | None  # of all CPUs, also of the kernel and of other programs
+    # Of all CPUs, also of the kernel and of other programs; null if several tenants run.
+    busy_seconds: float | None = None
     threads: Mapping[str, ThreadUse] = field(default_factory=dict)
 
 

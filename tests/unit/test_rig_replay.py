@@ -18,7 +18,7 @@ import pytest
 from harness.cli.main import main
 from harness.errors import ToolFailed, ZonelabError
 from harness.plan import drive_files
-from harness.rig import model, qemu
+from harness.rig import guest, model, qemu
 from harness.rig.recipe import Image, image_of, recipe_of
 from harness.rig.replay import differences, elf, machine, payload, planned
 from harness.rig.replay.cpio import Entry, archive
@@ -264,7 +264,8 @@ def test_the_guest_gets_the_drives_and_the_command(
     assert kept[f"replay/root{plan}"].content == (run.parents[3] / "plan.json").read_bytes()
     prepared = kept[f"{here}/prepare.sh"].content
     assert b"dirty_expire_centisecs=768000 vm.dirty_writeback_centisecs=128000" in prepared
-    assert b"xfssyncd_centisecs=720000" in prepared
+    assert b"xfssyncd_centisecs=720000" in prepared  # the kernel's limit
+    assert "xfssyncd_centisecs=6000" in guest.preparation(RIG.model_copy(update={"dilation": 2}))
     for script in ("replay/init.sh", f"{here}/main.sh", "replay/busy"):
         assert kept[script].executable
 
