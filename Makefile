@@ -40,7 +40,7 @@ export CCACHE_NOHASHDIR := 1
 
 ##@ The two commands
 
-study: ## Run a study on its rig (the first study: 40 to 100 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' DEVICE=model:NAME CAMPAIGN= RETRY=failed,invalid BYTES_ONLY=1
+study: ## Run a study on its rig (the first study: 30 to 60 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' DEVICE=model:NAME CAMPAIGN= RETRY=failed,invalid BYTES_ONLY=1
 	@$(if $(DEVICE),,$(PYTHON) -m harness.cli.confirm study $(STUDY) $(ONE_RIG))
 	@$(MAKE) --silent setup $(if $(DEVICE),build/native-installed)
 	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)' $(if $(BYTES_ONLY),--bytes-only) $(if $(DEVICE),--device '$(DEVICE)')

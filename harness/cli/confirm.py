@@ -11,7 +11,7 @@ import sys
 
 INTERRUPTED = 130
 # Measured on two cores, with and without other work on the machine.
-_STUDY_MINUTES = {"integration-levels": "40 to 100", "block-level": "20 to 30"}
+_STUDY_MINUTES = {"integration-levels": "30 to 60", "block-level": "20 to 30"}
 _TEST_MINUTES = "40 to 75 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
