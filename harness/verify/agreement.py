@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from harness.store.differences import differences
 from harness.store.files import read_json
 from harness.store.result import COPIED, PhaseResult, Result, Status
 from harness.store.spec import Device, HostPlan, Inspection, PhaseSpec, RunSpec
-from harness.workloads import program_of
+from harness.workloads import drive_clock, program_of
 
 # The runner finds devices by identity: names and schedulers can differ from the plan.
 _FOUND = ("path", "scheduler", "schedulers")
@@ -149,13 +149,13 @@ def _phases(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
         for tenant in tenants_of(spec)
         for phase in phases_of(tenant, spec.phases)
     }
-    spent = 0.0
+    spent, slower = 0.0, {device.dilation for device in spec.devices}
     for phase in result.phases:
         where = f"result.json: phases: {phase.name}"
         if phase.name not in planned:
             yield f"{where}: run.json has no such phase"
             continue
-        yield from _phase(where, phase, planned[phase.name], seeds[phase.name])
+        yield from _phase(where, phase, planned[phase.name], seeds[phase.name], slower)
         yield from _process(where, phase, folder / "raw" / f"{phase.name}.process.json")
         spent += phase.seconds
     if not spec.tenants and spent > result.seconds + _SECONDS:
@@ -180,15 +180,20 @@ def _times(result: Result) -> Iterator[str]:
         yield f"result.json: seconds: has {result.seconds}, started and finished give {took:.0f}"
 
 
-def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Iterator[str]:
+def _phase(
+    where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int, dilations: Set[int]
+) -> Iterator[str]:
+    """Compare a phase with its plan. Rates are divided by the dilation of the level's device."""
     wanted = {"benchmark": spec.benchmark, "role": spec.role.value}
     yield from _values(where, phase, wanted | {"operations_requested": spec.operations})
     program = program_of(spec)
     used = program.given(phase.argv)
-    for name, value in (*spec.flags.items(), (program.seed_flag, seed_)):
-        argument = program.flag(name, value)
-        if used.get(name) != argument:
-            yield f"{where}: argv: has {used.get(name)}, run.json gives {argument}"
+    planned = {**spec.flags, program.seed_flag: seed_}
+    every = [planned | drive_clock.slowed(planned, program.rates, factor) for factor in dilations]
+    for name in planned:
+        arguments = [program.flag(name, flags[name]) for flags in every]
+        if used.get(name) not in arguments:
+            yield f"{where}: argv: has {used.get(name)}, run.json gives {' or '.join(arguments)}"
 
 
 def _process(where: str, phase: PhaseResult, file: Path) -> Iterator[str]:

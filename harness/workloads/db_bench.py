@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -65,14 +65,6 @@ _TREE = "stats"
 # Operations between two lines on stderr if a drive is slowed down.
 _FEW = 16
 
-# Flags in bytes per second, with db_bench's own values.
-_RATES = {
-    "delayed_write_rate": 8 << 20,
-    "rate_limiter_bytes_per_sec": 0,
-    "benchmark_write_rate_limit": 0,
-    "benchmark_read_rate_limit": 0,
-}
-
 # The flag that prints RocksDB's tickers and histograms. Output that lacks one of these is damaged.
 STATISTICS = "statistics"
 TABLE_OPEN = "rocksdb.table.open.io.micros"
@@ -107,6 +99,12 @@ class DbBench(LoadProgram):
             "stats_interval_seconds",
         }
     )
+    rates: ClassVar[Mapping[str, float]] = {
+        "delayed_write_rate": 8 << 20,
+        "rate_limiter_bytes_per_sec": 0,
+        "benchmark_write_rate_limit": 0,
+        "benchmark_read_rate_limit": 0,
+    }
     packages: ClassVar[tuple[str, ...]] = ("rocksdb-tools",)
     failure_code: ClassVar[str] = "db-bench-failed"
 
@@ -168,7 +166,7 @@ class DbBench(LoadProgram):
         flags["use_existing_db"] = not call.first and spec.benchmark not in _FRESH_ONLY
         flags["seed"] = call.seed
         flags["histogram"] = True
-        rates = drive_clock.slowed(spec.flags, _RATES, up.dilation)
+        rates = drive_clock.slowed(spec.flags, self.rates, up.dilation)
         return db_bench.argv(call.program, {**flags, **call.report.flags, **spec.flags, **rates})
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:

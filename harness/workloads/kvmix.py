@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -33,9 +33,6 @@ from harness.workloads.planning import (
     StartGate,
     refuse_flags,
 )
-
-# Flags per second, with kvmix's own values: operations, and RocksDB's default in bytes.
-_RATES = {"rate": 0.0, "delayed_write_rate": 16 << 20}
 
 OperationWeight = Annotated[float, Bounds(ge=0)]
 
@@ -128,6 +125,8 @@ class Kvmix(NativeProgram):
             "wait_for",
         }
     )
+    # Operations, and RocksDB's default in bytes.
+    rates: ClassVar[Mapping[str, float]] = {"rate": 0.0, "delayed_write_rate": 16 << 20}
     start_gate: ClassVar[StartGate | None] = StartGate(
         "wait_for", kvmix.READY, {"report_latency": True}
     )
@@ -164,7 +163,7 @@ class Kvmix(NativeProgram):
             **call.report.flags,
         }
         refuse_flags(call.spec.name, asked, frozenset(own))
-        rates = drive_clock.slowed(asked, _RATES, up.dilation)
+        rates = drive_clock.slowed(asked, self.rates, up.dilation)
         flags = [db_bench.flag(name, value) for name, value in {**own, **asked, **rates}.items()]
         return [str(call.program), "run", *flags]
 

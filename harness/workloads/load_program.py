@@ -156,6 +156,7 @@ class LoadProgram(ABC):
     start_gate: ClassVar[StartGate | None] = None  # how tenants start it together
     failure_code: ClassVar[str] = "load-failed"  # reason code of a failed fill
     seed_flag: ClassVar[str] = "seed"  # flag that takes the seed of a phase
+    rates: ClassVar[Mapping[str, float]] = {}  # flags per second, with the program's own values
 
     @abstractmethod
     def path(self, db_bench: Path) -> Path:

@@ -128,6 +128,40 @@ def test_a_phase_did_the_planned_work(
     assert all(line.startswith(where) for line in found)
 
 
+@pytest.mark.parametrize(
+    ("models", "used", "good"),
+    [
+        (("zoneblk d x8", "zoneblk d x8"), 128, True),
+        (("zoneblk d x8", "zoneblk d x8"), 1024, False),
+        (("zoneblk d x8", "QEMU"), 128, True),  # the level can be on either device
+        (("zoneblk d x8", "QEMU"), 1024, True),
+        (("QEMU", "QEMU"), 1024, True),
+        (("QEMU", "QEMU"), 128, False),
+    ],
+)
+def test_rates_are_those_of_the_drives_clock(
+    spec: RunSpec, result: Result, models: tuple[str, str], used: int, *, good: bool
+) -> None:
+    first, phase = spec.phases[0], result.phases[0]
+    first = replace(first, flags={**first.flags, "delayed_write_rate": 1024})
+    drives = [
+        replace(
+            spec.device,
+            model=model,
+            kind=DeviceKind.MODELLED,
+            identity=replace(spec.device.identity, eui64=f"{number + 1}"),
+        )
+        for number, model in enumerate(models)
+    ]
+    changed = replace(
+        spec, phases=(first, *spec.phases[1:]), device=drives[0], conventional=drives[1]
+    )
+    argv = (*phase.argv, f"--delayed_write_rate={used}")
+    done = replace(result, phases=(replace(phase, argv=argv), *result.phases[1:]))
+    found = [one for one in agreement._phases(RUN, changed, done) if "delayed_write_rate" in one]
+    assert bool(found) is not good
+
+
 def test_a_phase_that_was_not_planned_is_named(spec: RunSpec, result: Result) -> None:
     other = replace(result.phases[0], name="made-up", seconds=0.0)
     found = list(agreement._phases(RUN, spec, replace(result, phases=(other,))))
