@@ -207,3 +207,43 @@ def test_status_of_a_campaign_that_runs_and_of_one_that_is_gone(
         assert shown("--settle") == "half way"
         assert progress.load(folder / "progress.json") == record
     assert shown() == "first: the runner is gone after 1 of 4 runs; run again to resume"
+
+
+@pytest.mark.parametrize(
+    ("unchecked", "more", "names"),
+    [
+        (True, [], ["c", "c-slow"]),
+        (False, [], ["c"]),
+        (True, ["--bytes-only"], ["c"]),
+    ],
+)
+def test_times_are_checked_at_twice_the_dilation_if_they_need_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    unchecked: bool,
+    more: list[str],
+    names: list[str],
+) -> None:
+    played: list[tuple[str, set[int]]] = []
+    shown: list[tuple[Path, Path]] = []
+
+    def play(campaign: native_study.NativeCampaign, words: list[str], _retry: object) -> int:
+        played.append((campaign.name, {drive.dilation for drive in campaign.drives}))
+        assert ("--repetitions" in words) == (campaign.name == "c-slow")
+        return 0
+
+    def show(folder: Path, slower: Path) -> int:
+        shown.append((folder, slower))
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(model, "PROJECT", tmp_path)
+    monkeypatch.setattr(native_study, "play", play)
+    monkeypatch.setattr(native_study, "show", show)
+    monkeypatch.setattr(native_study, "load_campaign", Path)
+    monkeypatch.setattr(native_study, "times_unchecked", lambda _campaign: unchecked)
+    words = ["study", "smoke", "--device", "model:zones-4m?dilation=4", "--campaign", "c", *more]
+    assert main(words) == 0
+    assert played == list(zip(names, ({4}, {8}), strict=False))
+    assert shown == [(Path("results/c"), Path("results/c-slow"))] * (len(names) - 1)
