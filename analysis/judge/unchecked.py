@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from analysis.judge.compare import compare
 from analysis.judge.modelled import UNCHECKED
-from analysis.read.load import CampaignData
+from analysis.read.load import load
 
 
-def times_unchecked(campaign: CampaignData) -> bool:
+def times_unchecked(campaign: Path) -> bool:
     """Return whether a time of the study has no verdict only because such runs are missing."""
-    return any(UNCHECKED in note for row in compare(campaign).rows for note in row.notes)
+    return any(UNCHECKED in note for row in compare(load(campaign)).rows for note in row.notes)

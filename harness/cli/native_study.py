@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.judge.unchecked import times_unchecked
-from analysis.read.load import load as load_campaign
 from harness.cli import main as cli
 from harness.cli.output import say_on_stderr, statuses
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
@@ -78,11 +77,7 @@ def execute(arguments: argparse.Namespace, study: Study, name: str) -> int:
     code: int = ExitCode.OK
     try:
         code = play(campaign, [arguments.study, *options], retry)
-        if (
-            code == ExitCode.OK
-            and not arguments.bytes_only
-            and times_unchecked(load_campaign(folder.root))
-        ):
+        if code == ExitCode.OK and not arguments.bytes_only and times_unchecked(folder.root):
             slow = NativeCampaign(
                 f"{name}-slow",
                 [drive.slower() for drive in drives],

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.judge.unchecked import times_unchecked
-from analysis.read.load import load as load_campaign
 from harness.cli import confirm, native_study
 from harness.cli.main import complain
 from harness.cli.output import add_repeatable
@@ -182,7 +181,7 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     """
     campaign = variables["campaign"]
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
-    if not slower or not times_unchecked(load_campaign(RESULTS / campaign)):
+    if not slower or not times_unchecked(RESULTS / campaign):
         return ExitCode.OK
     # One machine runs a block, which is one repetition. Several machines run blocks in parallel.
     given = variables["repetitions"]

@@ -226,7 +226,7 @@ def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:
     row = _row(fast)
     assert row.verdict is Verdict.NOT_A_RESULT
     assert f"{EXT4}: no such run at twice the dilation (--slower)" in row.notes
-    assert times_unchecked(load(fast))
+    assert times_unchecked(fast)
 
 
 def _busy_in(tmp_path: Path, name: str, busy: Callable[[Result], float | None]) -> Path:
@@ -269,10 +269,10 @@ def test_a_campaign_is_checked_if_a_time_of_its_study_needs_it(
     plan = json.loads((folder / "plan.json").read_text())
     plan["metrics"] = [RATE, "overwrite.write_amplification"]
     (folder / "plan.json").write_text(json.dumps(plan))
-    assert times_unchecked(load(folder)) is unchecked
+    assert times_unchecked(folder) is unchecked
     plan["metrics"] = ["overwrite.write_amplification"]
     (folder / "plan.json").write_text(json.dumps(plan))
-    assert not times_unchecked(load(folder))
+    assert not times_unchecked(folder)
 
 
 @pytest.mark.parametrize(

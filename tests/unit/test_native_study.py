@@ -241,7 +241,6 @@ def test_times_are_checked_at_twice_the_dilation_if_they_need_it(
     monkeypatch.setattr(model, "PROJECT", tmp_path)
     monkeypatch.setattr(native_study, "play", play)
     monkeypatch.setattr(native_study, "show", show)
-    monkeypatch.setattr(native_study, "load_campaign", Path)
     monkeypatch.setattr(native_study, "times_unchecked", lambda _campaign: unchecked)
     words = ["study", "smoke", "--device", "model:zones-4m?dilation=4", "--campaign", "c", *more]
     assert main(words) == 0

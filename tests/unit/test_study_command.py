@@ -56,7 +56,6 @@ class Study:
         monkeypatch.setattr(control, "execute", self._execute)
         monkeypatch.setattr(overview, "states", self._states)
         monkeypatch.setattr(cli, "main", self._show)
-        monkeypatch.setattr(study, "load_campaign", Path)
         monkeypatch.setattr(study, "times_unchecked", self._unchecked)
         monkeypatch.setattr(prerequisites, "accelerator", lambda _cpuinfo: "tcg")
 
