@@ -18,7 +18,7 @@ from harness.store.differences import differences
 from harness.store.files import read_json
 from harness.store.result import COPIED, PhaseResult, Result, Status
 from harness.store.spec import Device, HostPlan, Inspection, PhaseSpec, RunSpec
-from harness.workloads import drive_clock, program_of
+from harness.workloads import program_of
 
 # The runner finds devices by identity: names and schedulers can differ from the plan.
 _FOUND = ("path", "scheduler", "schedulers")
@@ -189,7 +189,7 @@ def _phase(
     program = program_of(spec)
     used = program.given(phase.argv)
     planned = {**spec.flags, program.seed_flag: seed_}
-    every = [planned | drive_clock.slowed(planned, program.rates, factor) for factor in dilations]
+    every = [planned | program.slowed(planned, factor) for factor in dilations]
     for name in planned:
         arguments = [program.flag(name, flags[name]) for flags in every]
         if used.get(name) not in arguments:

@@ -13,7 +13,7 @@ from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads import db_bench_contradictions, drive_clock
+from harness.workloads import db_bench_contradictions
 from harness.workloads.load_program import (
     EndedPhase,
     Invocation,
@@ -166,7 +166,7 @@ class DbBench(LoadProgram):
         flags["use_existing_db"] = not call.first and spec.benchmark not in _FRESH_ONLY
         flags["seed"] = call.seed
         flags["histogram"] = True
-        rates = drive_clock.slowed(spec.flags, self.rates, up.dilation)
+        rates = self.slowed(spec.flags, up.dilation)
         return db_bench.argv(call.program, {**flags, **call.report.flags, **spec.flags, **rates})
 
     def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:

@@ -12,7 +12,7 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
-from harness.workloads import drive_clock, kvmix_contradictions
+from harness.workloads import kvmix_contradictions
 from harness.workloads.db_bench import STATISTICS, WRITE_AMPLIFICATION, missing
 from harness.workloads.load_program import (
     EndedPhase,
@@ -163,7 +163,7 @@ class Kvmix(NativeProgram):
             **call.report.flags,
         }
         refuse_flags(call.spec.name, asked, frozenset(own))
-        rates = drive_clock.slowed(asked, self.rates, up.dilation)
+        rates = self.slowed(asked, up.dilation)
         flags = [db_bench.flag(name, value) for name, value in {**own, **asked, **rates}.items()]
         return [str(call.program), "run", *flags]
 

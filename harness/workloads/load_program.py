@@ -23,6 +23,7 @@ from harness.workloads.planning import (
     DerivedPhase,
     PlannedPhase,
     StartGate,
+    flag_number,
 )
 
 _OUTPUT_LIMIT = 4 * 1024 * 1024  # programs print tens of KiB; more is a fault, kept in raw/
@@ -171,6 +172,24 @@ class LoadProgram(ABC):
     @abstractmethod
     def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
         """Return where the program will report: in one of these files."""
+
+    def slowed(self, flags: Mapping[str, Scalar], dilation: int) -> dict[str, Scalar]:
+        """Return the rate flags on the clock of a drive that is slowed down; none at 1.
+
+        A second of the drive takes ``dilation`` seconds of the program. Whole numbers stay whole,
+        and a rate of 0 (no limit) stays 0.
+
+        Raises:
+            ConfigError: a rate is not a number.
+        """
+        if dilation == 1:
+            return {}
+        found: dict[str, Scalar] = {}
+        for name, usual in self.rates.items():
+            rate = flag_number(flags, name, usual) / dilation
+            if rate:
+                found[name] = max(1, int(rate)) if isinstance(usual, int) else rate
+        return found
 
     @abstractmethod
     def argv(self, call: Invocation) -> list[str]:
