@@ -25,6 +25,7 @@ from harness.levels.level import (
 from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
 from harness.observe.native_drive import NativeDrive
+from harness.observe.sampler import interval
 from harness.observe.signatures import Probe
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, IssueInfo, Severity
@@ -166,7 +167,7 @@ class Zlfs(Level):
         )
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
-        """Read the last line of the ledger, which the plug-in writes once a second."""
+        """Read the last line of the ledger, which has one per sample."""
         return (Gauge(up.records[0], zlfs.LEDGER_COLUMNS, zlfs.parse_ledger, tail=True),)
 
     def usage(self, up: LevelUp) -> LevelUsage:
@@ -264,6 +265,8 @@ def _specification(device: Device) -> Path:
 
 def _uri(device: Device, aux: Path) -> str:
     options = f"aux={aux}&trace={aux / _TRACE}"
+    if (seconds := int(interval(device.dilation))) > 1:
+        options += f"&ledger_seconds={seconds}"
     if device.native:
         return f"zlfs://{_specification(device)}&{options}"
     return f"zlfs://dev:{device.path}?{options}"

@@ -18,7 +18,7 @@ from harness.levels import zlfs as level
 from harness.levels.level import LevelContext
 from harness.levels.zlfs import Zlfs
 from harness.observe import signatures
-from harness.store.spec import Bytes
+from harness.store.spec import Bytes, DeviceKind
 from harness.tools import ldd, native, proc, zlfs, zone_reset
 from harness.tools.proc import Completed
 from tests.fixtures.level_host import MIB, ZONED
@@ -192,6 +192,15 @@ def test_up_and_down(programs: Programs, tmp_path: Path) -> None:
     for _ in range(2):
         Zlfs().down(up)
         assert not aux.exists()
+
+
+def test_the_ledger_of_a_slowed_drive_has_a_line_per_sample(
+    programs: Programs, tmp_path: Path
+) -> None:
+    slowed = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-01234567 x256")
+    up = Zlfs().up(replace(context(programs, tmp_path), device=slowed))
+    assert up.fs_uri is not None
+    assert up.fs_uri.endswith("&ledger_seconds=8")
 
 
 def test_nothing_is_formatted_when_the_device_changed(programs: Programs, tmp_path: Path) -> None:

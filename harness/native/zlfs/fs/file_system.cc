@@ -1,6 +1,8 @@
 #include "zlfs/fs/file_system.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -26,6 +28,7 @@ using rocksdb::FileSystem;
 constexpr std::size_t kCompactionReadahead = 2 << 20;
 
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
+constexpr std::uint64_t kMostLedgerSeconds = 3600;
 constexpr std::string_view kReads[] = {"compaction", "all", "none"};  // as TracedReads
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
@@ -285,6 +288,14 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
     aux = std::string(kAuxRoot) + "/" + identity;
   }
   options.ledger_path = take("ledger", aux + "/ledger.jsonl");
+  const std::string seconds = take("ledger_seconds", "1");
+  const auto interval = OptionValue(seconds, {});
+  if (!interval || *interval < 1 || *interval > kMostLedgerSeconds) {
+    return IOStatus::InvalidArgument(
+        "bad-option",
+        "ledger_seconds=" + seconds + ", allowed: 1 to " + std::to_string(kMostLedgerSeconds));
+  }
+  options.ledger_interval = std::chrono::seconds(*interval);
   options.trace_path = take("trace", "");
   options.tails_path = aux + "/tails";
   const std::string reads = take("trace_reads", "compaction");

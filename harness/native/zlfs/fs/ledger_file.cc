@@ -5,17 +5,16 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace zlfs {
 
-IOStatus LedgerFile::Open(const std::string& path) {
+IOStatus LedgerFile::Open(const std::string& path, std::chrono::seconds interval) {
   file_.open(path, std::ios::app);
   if (!file_) return IOStatus::IOError("ledger", path + ": " + std::strerror(errno));
-  thread_ = std::jthread(std::bind_front(&LedgerFile::Keep, this));
+  thread_ = std::jthread([this, interval](const std::stop_token& stop) { Keep(stop, interval); });
   return IOStatus::OK();
 }
 
@@ -29,13 +28,13 @@ void LedgerFile::Close() {
   if (state_->trace.on()) state_->trace.End(line);
 }
 
-void LedgerFile::Keep(const std::stop_token& stop) {
+void LedgerFile::Keep(const std::stop_token& stop, std::chrono::seconds interval) {
   pthread_setname_np(pthread_self(), "zlfs-ledger");  // allows measuring its CPU time
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   const auto stopped = [&stop] { return stop.stop_requested(); };
-  while (!never.wait_for(lock, stop, std::chrono::seconds(1), stopped)) {
+  while (!never.wait_for(lock, stop, interval, stopped)) {
     file_ << Line("sample") << std::endl;
   }
 }

@@ -1,4 +1,4 @@
-// Writes the ledger (docs/zlfs.md): a line per second and one at close.
+// Writes the ledger (docs/zlfs.md): a line per interval and one at close.
 
 #pragma once
 
@@ -21,12 +21,12 @@ class LedgerFile {
       : state_(state), commands_(commands), collector_(collector) {}
 
   // Appends to the file from now on. Without this call, there is no ledger.
-  IOStatus Open(const std::string& path);
+  IOStatus Open(const std::string& path, std::chrono::seconds interval);
   // Writes the last line, also as the end of the trace.
   void Close();
 
  private:
-  void Keep(const std::stop_token& stop);
+  void Keep(const std::stop_token& stop, std::chrono::seconds interval);
   std::string Line(const char* event);
 
   VolumeState* const state_;

@@ -66,7 +66,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
     RETURN_IF_ERROR(mounted->state_.trace.Open(options.trace_path, options.trace_reads));
   RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
   if (!options.ledger_path.empty() && !options.read_only)
-    RETURN_IF_ERROR(mounted->ledger_.Open(options.ledger_path));
+    RETURN_IF_ERROR(mounted->ledger_.Open(options.ledger_path, options.ledger_interval));
   *volume = std::move(mounted);
   return IOStatus::OK();
 }

@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,7 +61,8 @@ struct MountOptions {
   bool salvage = false;
   OptionMap policy = {};         // replaces values of the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
-  std::string trace_path = {};   // allocation trace; empty: no trace
+  std::chrono::seconds ledger_interval{1};
+  std::string trace_path = {};  // allocation trace; empty: no trace
   std::string tails_path = {};  // folder for ends of WALs (meta/saved_tail.h); empty: none is saved
   std::shared_ptr<Patience> patience = std::make_shared<Patience>();
   TracedReads trace_reads = TracedReads::kCompaction;

@@ -60,11 +60,16 @@ class DatabaseTest : public testing::Test {
     Mount();
   }
 
-  void Mount() {
+  IOStatus Open(OptionMap options, std::unique_ptr<rocksdb::FileSystem>* mounted) {
+    options["aux"] = aux_;
+    return OpenFileSystem(std::make_unique<HookedDevice>(device_, identity_, [] {}),
+                          std::move(options), mounted);
+  }
+
+  void Mount(OptionMap options = {}) {
     before_ = device_->counters();
     std::unique_ptr<rocksdb::FileSystem> mounted;
-    auto device = std::make_unique<HookedDevice>(device_, identity_, [] {});
-    ASSERT_OK(OpenFileSystem(std::move(device), {{"aux", aux_}}, &mounted));
+    ASSERT_OK(Open(std::move(options), &mounted));
     file_system_ = std::move(mounted);
     env_ = rocksdb::NewCompositeEnv(file_system_);
   }
@@ -167,6 +172,24 @@ class DatabaseTest : public testing::Test {
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;
 };
+
+// A slowed modelled drive needs a line per second of the drive, not of this machine.
+TEST_F(DatabaseTest, TheLedgerHasALinePerInterval) {
+  Make("zones=64&zone_size=1M&max_active=14");
+  std::unique_ptr<rocksdb::FileSystem> refused;
+  for (const char* const bad : {"0", "3601", "1.5", ""}) {
+    EXPECT_TRUE(Open({{"ledger_seconds", bad}}, &refused).IsInvalidArgument()) << bad;
+  }
+  for (const char* const seconds : {"3600", "1"}) {
+    Unmount();
+    std::filesystem::remove(aux_ + "/ledger.jsonl");
+    Mount({{"ledger_seconds", seconds}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::ifstream ledger(aux_ + "/ledger.jsonl");
+    std::string line;
+    EXPECT_EQ(static_cast<bool>(std::getline(ledger, line)), seconds == std::string("1"));
+  }
+}
 
 TEST_F(DatabaseTest, ManySmallFilesAndReplacedNames) {
   Make("zones=64&zone_size=1M&max_active=8");
