@@ -546,12 +546,13 @@ def test_variants_of_a_level_are_rows_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_planned_twin_of_a_factor_only_sets_the_floor(tmp_path: Path) -> None:
-    """Its runs are no stratum and no row, but they are counted."""
+    """Its runs are no stratum and no row, also of a claim, but they are counted."""
     folder = write_on_demand(
         tmp_path / "c",
         series=False,
         levels=("zlfs", "zlfs-twin"),
         factors=({"scheduler": "none"}, {"scheduler": "mq-deadline"}),
+        claims=(Claim("c", WRITTEN, "mq-deadline", "none", "different"),),
         drop=lambda spec: spec.cell == "zlfs-twin-scheduler-mq-deadline",
         change=lambda result: (
             with_metric(result, WRITTEN, 1.2 * (result.metrics[WRITTEN].value or 0))
@@ -563,15 +564,22 @@ def test_the_planned_twin_of_a_factor_only_sets_the_floor(tmp_path: Path) -> Non
         path.write_text(json.dumps(_with_variants(json.loads(path.read_text()))))
     for path in folder.glob("hosts/*/runs/*"):
         checksums.write(path)
+    plan = folder / "plan.json"
+    study = json.loads(plan.read_text()) | {"contrast": "scheduler", "baseline": "none"}
+    plan.write_text(json.dumps(study))
     campaign = load(folder)
-    comparison = compare(campaign, contrast="scheduler", baseline="none", metrics=[WRITTEN])
+    comparison = compare(campaign, metrics=[WRITTEN])
     assert [(row.level, row.stratum) for row in comparison.rows] == [("mq-deadline", "")]
+    assert [(row.level, row.stratum) for row in comparison.claims] == [("mq-deadline", "")]
     assert not comparison.skipped
     floor = comparison.floors[WRITTEN]
     assert len(floor.twins) == 1
     assert floor.floor > 0.05
     assert {cell.level for cell in comparison.cells} == {"zlfs", "zlfs-twin"}
-    by_level = compare(campaign, metrics=[WRITTEN], where={"scheduler": "none"})
+    where = {"scheduler": "none"}
+    by_level = compare(
+        campaign, contrast="level", baseline="zlfs", metrics=[WRITTEN], where=where
+    )
     assert [row.level for row in by_level.rows] == ["zlfs-twin"], "levels show the pair itself"
 
 

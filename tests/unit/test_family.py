@@ -97,7 +97,8 @@ def test_a_claim_about_runs_that_cannot_be_compared_counts_with_p_1(tmp_path: Pa
     assert both == pytest.approx(min(1, 2 * alone))
 
 
-def test_a_stratum_without_the_level_counts_with_p_1(tmp_path: Path) -> None:
+@pytest.mark.parametrize("without", ["zlfs", BASE])
+def test_a_stratum_without_one_side_counts_with_p_1(tmp_path: Path, without: str) -> None:
     def p_of_zlfs(name: str, **options: object) -> tuple[float | None, set[str]]:
         factors = ({"scheduler": "none"}, {"scheduler": "kyber"})
         folder = write_on_demand(
@@ -114,7 +115,7 @@ def test_a_stratum_without_the_level_counts_with_p_1(tmp_path: Path) -> None:
     both, _ = p_of_zlfs("both")
     one, words = p_of_zlfs(
         "one",
-        drop=lambda spec: spec.level == "zlfs" and spec.factors == {"scheduler": "kyber"},
+        drop=lambda spec: spec.level == without and spec.factors == {"scheduler": "kyber"},
     )
     assert both is not None
     assert one is not None
