@@ -31,9 +31,8 @@ SAME = 0.05
 # Without this second campaign: a faster processor shortens a phase at most by the time in which
 # CPUs work [Amdahl 1967].
 BUSY = SAME
-# The same for a percentile. Histograms have buckets of a factor of 1.5, and percentiles are
-# interpolated inside them.
-SAME_PERCENTILE = 0.25
+# The same for a percentile: a bucket of the histograms. A change of less widens the row's floor.
+SAME_PERCENTILE = 0.5
 
 # A reason to repeat runs at twice the dilation.
 UNCHECKED = "no such run at twice the dilation (--slower)"
@@ -162,7 +161,7 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
     chance, so the geometric mean over all pairs of runs decides. Runs of identical cells (twins)
     count as further repetitions, which reduce the effect of chance.
     """
-    pairs = [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
+    pairs = _pairs(side, slower)
     if not pairs:
         return _busy_processor(side, key)
     for phase in _phases(pairs[0][0], key):
@@ -176,6 +175,19 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
             text = f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
             return NoVerdict(Verdict.HOST_BOUND, text)
     return _changed_percentile(side, key, pairs) if _PERCENTILE.search(key) else None
+
+
+def percentile_floor(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -> float:
+    """Return the difference of a percentile that the processor can explain; 0 for other metrics.
+
+    At twice the dilation, the processor's part of a ratio is about half as large. So the whole part
+    is twice the ratio's change, in logs. Without slower runs it is unknown, and 0 here.
+    """
+    if not _PERCENTILE.search(key):
+        return 0.0
+    known = [_percentile_change(key, _pairs(side, slower)) for side in (base, level)]
+    left, right = (math.log(change) if change else 0.0 for change in known)
+    return math.expm1(2 * abs(right - left))
 
 
 def _busy_processor(side: Side, key: str) -> NoVerdict | None:
@@ -196,16 +208,26 @@ def _busy_processor(side: Side, key: str) -> NoVerdict | None:
 def _changed_percentile(
     side: Side, key: str, pairs: Sequence[tuple[RunRecord, RunRecord]]
 ) -> NoVerdict | None:
-    values = [(run.value(key), other.value(key)) for run, other in pairs]
-    ratios = [one / two for one, two in values if one and two]
-    if len(ratios) < len(values):
+    change = _percentile_change(key, pairs)
+    if change is None:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {key} is unknown at one dilation")
-    change = geometric_mean(ratios)
     if abs(math.log(change)) <= math.log(1 + SAME_PERCENTILE):
         return None
     where = f"k = {pairs[0][1].result.device.dilation}"
     text = f"{side.name}: {key} is {numbers.ratio(change)} of its value at {where}"
     return NoVerdict(Verdict.HOST_BOUND, text)
+
+
+def _percentile_change(key: str, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> float | None:
+    """Return a percentile as a share of its value in the slower runs; null if one is unknown."""
+    values = [(run.value(key), other.value(key)) for run, other in pairs]
+    ratios = [one / two for one, two in values if one and two]
+    return geometric_mean(ratios) if ratios and len(ratios) == len(values) else None
+
+
+def _pairs(side: Side, slower: Sequence[CampaignData]) -> list[tuple[RunRecord, RunRecord]]:
+    """Return the runs of a side and of its twins that ran at twice the dilation, too."""
+    return [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
 
 
 def _with_twins(side: Side) -> list[RunRecord]:

@@ -90,6 +90,10 @@ def judge_row(
     obstacles = [*_obstacles(key, info, base, level, diff), *_pooled(base.pool, contrast, found)]
     word, reasons = _refusal(key, base, level, found=found, obstacles=obstacles, slower=slower)
     if word is None:
+        explained = modelled.percentile_floor(key, base, level, slower)
+        if explained > floor:
+            floor = explained
+            notes.append(f"the processor can explain a difference of {floor:.2%}")
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
         reasons = worked.uncounted(key, base, level)
         if warning := wal.uncounted(key, info, base, level):

@@ -14,6 +14,7 @@ from harness.run.ledger import BarrierSnapshot
 from harness.store.files import dumps
 from harness.store.ledger import CONTENTS, Requests, Snapshot
 
+# Times the dilation of a modelled drive: a reset takes milliseconds of the drive's clock.
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
 _BARRIER_TRIES = 5
@@ -49,7 +50,7 @@ def _writes(disks: Mapping[str, DiskCounters]) -> dict[str, int]:
 def _settle(context: RunContext, running: RunningLevel) -> tuple[dict[str, DiskCounters], bool]:
     """Wait until the counters stay the same; return them, and whether they did."""
     disks = context.host.disk_counters(running.names)
-    for _ in range(_SETTLE_TRIES):
+    for _ in range(_SETTLE_TRIES * running.up.dilation):
         time.sleep(_SETTLE_SECONDS)
         later = context.host.disk_counters(running.names)
         quiet = later == disks and not any(disk.in_flight for disk in later.values())

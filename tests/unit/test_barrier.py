@@ -63,7 +63,7 @@ def barrier(host: Host, folder: Path) -> Snapshot:
     return take(host, run(host, folder)).counters
 
 
-def run(host: Host, folder: Path) -> RunningLevel:
+def run(host: Host, folder: Path, *, dilation: int = 1) -> RunningLevel:
     """Return a level whose tools read from the device, a part of it ahead."""
 
     def usage(_: Any) -> LevelUsage:
@@ -75,7 +75,7 @@ def run(host: Host, folder: Path) -> RunningLevel:
         uses_zoned=False, sync=lambda _: None, database_bytes=lambda _: 0, usage=usage
     )
     device = SimpleNamespace(path=f"/dev/{NAME}", name=NAME, native=False)
-    up = SimpleNamespace()
+    up = SimpleNamespace(dilation=dilation)
     writer = RunWriter(folder, "x--r01")
     return RunningLevel(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)
 
@@ -100,6 +100,31 @@ def test_a_device_written_to_meanwhile_is_read_again(tmp_path: Path, times: int)
 
 def test_a_device_that_never_rests_is_recorded_as_unsettled(tmp_path: Path) -> None:
     assert not barrier(Host(1000), tmp_path).settled
+
+
+class BusyHost(Host):
+    """A host whose device still has a reset under way during the first ``looks`` at it."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(0)
+        self._looks = looks
+
+    def disk_counters(self, names: list[str]) -> dict[str, DiskCounters]:
+        self._looks -= 1
+        under_way = int(self._looks >= 0)
+        return {
+            name: replace(disk, in_flight=under_way)
+            for name, disk in super().disk_counters(names).items()
+        }
+
+
+@pytest.mark.parametrize(("dilation", "settled"), [(1, False), (2, False), (3, True)])
+def test_a_slowed_drive_has_more_time_to_settle(
+    tmp_path: Path, dilation: int, settled: bool
+) -> None:
+    host = BusyHost(looks=41)
+    found = take(host, run(host, tmp_path, dilation=dilation)).counters
+    assert found.settled is settled
 
 
 @pytest.mark.parametrize("repeated", [0, 2])

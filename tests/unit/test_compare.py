@@ -577,9 +577,7 @@ def test_the_planned_twin_of_a_factor_only_sets_the_floor(tmp_path: Path) -> Non
     assert floor.floor > 0.05
     assert {cell.level for cell in comparison.cells} == {"zlfs", "zlfs-twin"}
     where = {"scheduler": "none"}
-    by_level = compare(
-        campaign, contrast="level", baseline="zlfs", metrics=[WRITTEN], where=where
-    )
+    by_level = compare(campaign, contrast="level", baseline="zlfs", metrics=[WRITTEN], where=where)
     assert [row.level for row in by_level.rows] == ["zlfs-twin"], "levels show the pair itself"
 
 

@@ -476,9 +476,9 @@ def test_a_percentile_needs_requests_on_time(
     ("tail", "word"),
     [
         (100.0, Verdict.HIGHER),
-        (81.0, Verdict.HIGHER),  # inside a bucket of the histograms
-        (79.0, Verdict.HOST_BOUND),
-        (126.0, Verdict.HOST_BOUND),
+        (67.0, Verdict.HIGHER),  # inside a bucket of the histograms
+        (66.0, Verdict.HOST_BOUND),
+        (151.0, Verdict.HOST_BOUND),
         (None, Verdict.NOT_A_RESULT),
     ],
 )
@@ -489,9 +489,38 @@ def test_a_percentile_is_the_same_at_twice_the_dilation(
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16, tail=tail), repetitions=1)
     row = _row(fast, slow, metric=TAIL)
     assert row.verdict is word
-    if tail == 79.0:
-        assert any("latency_p99 is 1.266 of its value at k = 16" in note for note in row.notes)
+    if tail == 66.0:
+        assert any("latency_p99 is 1.515 of its value at k = 16" in note for note in row.notes)
     assert _row(fast, slow).verdict is Verdict.LOWER, "a rate does not depend on percentiles"
+
+
+@pytest.mark.parametrize(
+    ("factor", "floor", "word"),
+    [
+        (1.0, 0.01, Verdict.HIGHER),  # without a change, the usual floor
+        (1.2, 0.44, Verdict.HIGHER),
+        (1 / 1.2, 0.44, Verdict.HIGHER),
+        (1.45, 1.1025, Verdict.NO_DIFFERENCE),  # 2.1 times could come from the processor
+    ],
+)
+def test_a_percentile_must_differ_by_more_than_the_processor_explains(
+    fast: Path, tmp_path: Path, factor: float, floor: float, word: Verdict
+) -> None:
+    """zlfs has twice the percentile of ext4, and at twice the dilation its percentile changes."""
+
+    def change(result: Result) -> Result:
+        slowed = _on_drive(dilation=16)(result)
+        if result.level == EXT4:
+            return slowed
+        return with_metric(slowed, TAIL, (slowed.metrics[TAIL].value or 0.0) * factor, "us")
+
+    slow = _campaign(tmp_path / "slow", change)
+    row = _row(fast, slow, metric=TAIL)
+    assert row.verdict is word
+    assert row.floor == pytest.approx(floor, rel=0.01)
+    explained = any("the processor can explain a difference of" in note for note in row.notes)
+    assert explained == (factor != 1.0)
+    assert _row(fast, slow).floor == pytest.approx(0.01), "a rate does not depend on percentiles"
 
 
 @pytest.mark.parametrize(
