@@ -56,9 +56,15 @@ def campaign(
     )
 
 
-def over(tmp_path: Path, ratios: Sequence[float], speeds: Sequence[float] = ()) -> Comparison:
+def over(
+    tmp_path: Path,
+    ratios: Sequence[float],
+    speeds: Sequence[float] = (),
+    *,
+    kind: DeviceKind = DeviceKind.EMULATED,
+) -> Comparison:
     folders = [
-        campaign(tmp_path / f"c{index}", ratio, speed=speed)
+        campaign(tmp_path / f"c{index}", ratio, speed=speed, kind=kind)
         for index, (ratio, speed) in enumerate(
             zip(ratios, speeds or [1.0] * len(ratios), strict=True)
         )
@@ -87,9 +93,10 @@ def only(comparison: Comparison) -> Row:
     return row
 
 
-def test_the_interval_is_that_of_the_campaigns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [DeviceKind.EMULATED, DeviceKind.HARDWARE])
+def test_the_interval_is_that_of_the_campaigns(tmp_path: Path, kind: DeviceKind) -> None:
     """The three campaigns of f2fs's bytes: 1.011, 1.046, 1.050. By hand: t(2) = 4.3027."""
-    row = only(over(tmp_path, [1.011, 1.046, 1.050], [1.0, 1.0, 0.5]))
+    row = only(over(tmp_path, [1.011, 1.046, 1.050], [1.0, 1.0, 0.5], kind=kind))
     logs = np.log([1.011, 1.046, 1.050])
     half = 4.302653 * logs.std(ddof=1) / math.sqrt(3)
     assert row.estimate.center == pytest.approx(math.exp(logs.mean()), rel=1e-4)
@@ -371,6 +378,17 @@ def test_a_campaign_whose_sides_are_not_comparable_is_left_out(tmp_path: Path) -
     )
     assert row.estimate.n == 2
     assert "c2: not comparable" in row.notes
+
+
+def test_campaigns_that_all_lack_a_ratio_keep_their_verdict(tmp_path: Path) -> None:
+    unfair = [
+        write_campaign(
+            tmp_path / name, levels=(EXT4, "f2fs"), series=False, flags={"f2fs": {"sync": True}}
+        )
+        for name in ("c0", "c1")
+    ]
+    row = only(compare_over(compare(load_pool(unfair), contrast="level", metrics=[WRITTEN])))
+    assert (row.verdict, row.estimate.center) == (Verdict.NOT_COMPARABLE, None)
 
 
 @pytest.mark.parametrize("names", [("main", "main2"), ("x-slow", "x")])
