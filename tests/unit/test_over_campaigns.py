@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +36,21 @@ CLAIM = Claim("C1", WRITTEN, "f2fs", EXT4, "worse")
 
 
 def campaign(
-    folder: Path, ratio: float, *, speed: float = 1.0, kind: DeviceKind = DeviceKind.EMULATED
+    folder: Path,
+    ratio: float,
+    *,
+    speed: float = 1.0,
+    kind: DeviceKind = DeviceKind.EMULATED,
+    failed: Collection[int] = (),
 ) -> Path:
-    """Write a campaign in which f2fs writes ``ratio`` times the bytes of ext4."""
+    """Write a campaign in which f2fs writes ``ratio`` times the bytes of ext4.
+
+    ``failed`` are repetitions in which f2fs fails.
+    """
 
     def change(result: Result) -> Result:
+        if result.level == "f2fs" and result.repetition in failed:
+            return with_status(result, Status.FAILED)
         bytes_ = 1e9 * (1 + 0.002 * result.repetition)
         if result.level == "f2fs":
             bytes_ *= ratio * (1 + 0.0005 * (result.repetition - 2))
@@ -378,6 +388,20 @@ def test_a_campaign_whose_sides_are_not_comparable_is_left_out(tmp_path: Path) -
     )
     assert row.estimate.n == 2
     assert "c2: not comparable" in row.notes
+
+
+@pytest.mark.parametrize(("failed", "counts"), [((2,), True), ((1, 2, 3), False)])
+def test_a_claim_over_campaigns_needs_an_ok_run_of_the_level_in_each(
+    tmp_path: Path, failed: tuple[int, ...], counts: bool
+) -> None:
+    kind = DeviceKind.HARDWARE
+    folders = [campaign(tmp_path / f"c{i}", 1.2 + i / 1000, kind=kind) for i in range(2)]
+    folders.append(campaign(tmp_path / "c2", 1.2, kind=kind, failed=failed))
+    pool = load_pool(folders)
+    (row,) = compare_over(compare(pool, contrast="level", metrics=[WRITTEN])).claims
+    assert row.verdict is Verdict.WORSE
+    assert row.estimate.n == 2 + counts
+    assert ("c2: no row" in row.notes) is not counts
 
 
 def test_campaigns_that_all_lack_a_ratio_keep_their_verdict(tmp_path: Path) -> None:
