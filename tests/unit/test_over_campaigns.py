@@ -114,6 +114,12 @@ def test_the_interval_is_that_of_the_campaigns(tmp_path: Path, kind: DeviceKind)
     assert row.estimate.high == pytest.approx(math.exp(logs.mean() + half), rel=1e-4)
     assert (row.estimate.method, row.estimate.n, row.stratum) == (Method.CAMPAIGNS, 3, "")
     assert "c0 1.011, c1 1.046, c2 1.050" in row.notes[0]
+    assert not [note for note in row.notes if note.startswith(("c0:", "c1:", "c2:"))]
+    base = (1.002e9 * 1.004e9 * 1.006e9) ** (1 / 3)
+    assert row.values == (
+        pytest.approx(base, rel=1e-5),
+        pytest.approx(base * math.exp(logs.mean()), rel=1e-3),
+    )
     assert any("of the variance is between campaigns" in note for note in row.notes)
 
 
@@ -288,6 +294,20 @@ def test_ratios_at_two_speeds_must_not_differ_beyond_floor_and_interval(
     of = dict(zip("ab", speeds, strict=False))
     text = timing.disagreement({"a": one, "b": other}, of, 0.01)
     assert text.partition(":")[0] == found
+
+
+@pytest.mark.parametrize("floors", [(0.01, 0.3), (0.3, 0.01)])
+def test_the_floor_over_campaigns_is_the_largest(
+    tmp_path: Path, floors: tuple[float, float]
+) -> None:
+    kind = DeviceKind.HARDWARE
+    pool = load_pool([campaign(tmp_path / f"c{i}", 1.2 + i / 1000, kind=kind) for i in range(2)])
+    whole = compare(pool, contrast="level", metrics=[WRITTEN])
+    judged = tuple(
+        one._replace(row=dataclasses.replace(one.row, floor=floor))
+        for one, floor in zip(whole.judged, floors, strict=True)
+    )
+    assert only(compare_over(dataclasses.replace(whole, judged=judged))).floor == 0.3
 
 
 def test_a_row_without_a_result_shows_its_values_and_no_ratio(tmp_path: Path) -> None:
