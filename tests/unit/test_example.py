@@ -41,6 +41,7 @@ def test_the_example_shows_a_difference_and_none_between_identical_cells() -> No
     assert words == {
         "conventional-ext4-twin": Verdict.NO_DIFFERENCE,
         "zlfs": Verdict.BETTER,
+        "zlfs-twin": Verdict.LOWER,
     }
 
 
