@@ -43,9 +43,8 @@ class Example:
 STUDIES = {
     "example": Example(
         study="integration-levels",
-        repetitions=3,
-        # With one pair of identical cells, intervals have one degree of freedom if cells differ.
-        levels=("conventional-ext4", "conventional-ext4-twin", "zlfs", "zlfs-twin"),
+        repetitions=4,
+        levels=("conventional-ext4", "conventional-ext4-twin", "zlfs"),
         settings={
             "question": "Which level writes fewest bytes to the medium in a short overwrite?",
             "target_utilisation": "75%",

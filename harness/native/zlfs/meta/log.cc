@@ -148,44 +148,48 @@ IOStatus MetaLog::WriteCopy(const std::vector<Part>& parts, std::vector<std::uin
                             std::vector<std::uint32_t>* copies, std::vector<Old>* old) {
   IOStatus status = IOStatus::IOError("no zone is left");
   while (!status.ok() && !zones->empty()) {
-    Old left{.zone = zones->front(), .generation = superblock_.generation};
+    const std::uint32_t zone = zones->front();
     zones->erase(zones->begin());
-    status = WriteParts(parts, &left);
+    std::uint64_t landed = 0;
+    status = WriteParts(parts, zone, &landed);
+    if (landed > 0) std::erase_if(*old, [zone](const Old& one) { return one.zone == zone; });
     if (status.ok()) {
-      copies->push_back(left.zone);
-      std::erase_if(*old, [&left](const Old& one) { return one.zone == left.zone; });
-    } else if (!io_->Reset(left.zone, true).ok()) {  // a reset frees the zone's active slot
-      old->push_back(left);
+      copies->push_back(zone);
+    } else if (!io_->Reset(zone, true).ok()) {
+      // Another reset would free the zone's active slot. The last write can fail after all of it
+      // was written. Such a copy is whole, but will not get the next frames.
+      const bool whole = landed == offset_;
+      old->push_back({zone, whole ? superblock_.generation : 0, previous_});
     }
   }
   return status;
 }
 
-IOStatus MetaLog::WriteParts(const std::vector<Part>& parts, Old* left) {
-  std::uint64_t at = 0;
+IOStatus MetaLog::WriteParts(const std::vector<Part>& parts, std::uint32_t zone,
+                             std::uint64_t* landed) {
   for (const Part& part : parts) {
+    const std::uint64_t at = *landed;
     std::uint64_t written = 0;
-    IOStatus status = WritePart(io_, left->zone, at, part.blocks, part.payload, &written);
+    IOStatus status = WritePart(io_, zone, at, part.blocks, part.payload, &written);
     if (!status.ok() && at + written == 0) {
       // An earlier reset of the zone may have failed.
-      RETURN_IF_ERROR(io_->Reset(left->zone, true));
-      status = WritePart(io_, left->zone, at, part.blocks, part.payload, &written);
+      RETURN_IF_ERROR(io_->Reset(zone, true));
+      status = WritePart(io_, zone, at, part.blocks, part.payload, &written);
     }
+    *landed += written;
     RETURN_IF_ERROR(status);
-    at += part.blocks.size();
-    left->previous = part.checksum;
   }
   return IOStatus::OK();
 }
 
 bool MetaLog::Discard(const Old& old) {
-  if (io_->Reset(old.zone, true).ok()) return false;
+  if (io_->Reset(old.zone, true).ok() || old.generation == 0) return false;
   const std::size_t size = SealedSize(0, superblock_.block_size);
   std::string mark(size, '\0');
   Seal({.magic = kFrameMagic,
         .subject = static_cast<std::uint64_t>(FrameKind::kSuperseded),
         .generation = old.generation,
-        .number = frame_,  // higher than all numbers of the old generation
+        .number = frame_ + 1,  // higher than all numbers of the copy
         .previous = old.previous},
        mark.data(), size);
   std::uint64_t at = 0;
@@ -200,7 +204,7 @@ IOStatus MetaLog::Encode(const std::vector<Record>& records, std::vector<Part>* 
   std::string superblock = EncodeSuperblock(superblock_);
   std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
   offset_ = superblock.size();
-  parts->push_back({.blocks = std::move(superblock), .payload = offset_, .checksum = previous_});
+  parts->push_back({.blocks = std::move(superblock), .payload = offset_});
   std::string body;
   for (std::size_t i = 0; i < records.size(); ++i) {
     AppendRecord(records[i], &body);
@@ -225,7 +229,7 @@ MetaLog::Part MetaLog::EncodeFrame(FrameKind kind, const std::string& records) {
                             .number = ++frame_,
                             .previous = previous_};
   previous_ = Seal(header, frame.data(), frame.size());
-  return {.blocks = std::move(frame), .payload = records.size(), .checksum = previous_};
+  return {.blocks = std::move(frame), .payload = records.size()};
 }
 
 IOStatus MetaLog::WriteFrame(const std::string& records) {

@@ -68,13 +68,12 @@ class MetaLog {
   struct Part {
     std::string blocks;
     std::size_t payload = 0;
-    std::uint64_t checksum = 0;  // the next part names it
   };
   // A zone that holds, or may hold, a copy that is no longer part of the log.
   struct Old {
     std::uint32_t zone = 0;
-    std::uint64_t generation = 0;
-    std::uint64_t previous = 0;  // checksum of its last part
+    std::uint64_t generation = 0;  // 0: the copy needs no mark: it is unfinished, or has one
+    std::uint64_t previous = 0;    // checksum of its last part
   };
 
   IOStatus WriteRecords(std::uint64_t position, Mark* written);
@@ -86,14 +85,16 @@ class MetaLog {
   // All metadata zones, in the order in which the next generation tries them.
   std::vector<std::uint32_t> ZonesInTurn() const;
   // Writes the parts to the first zone that takes them, and moves this zone to `copies`. Zones that
-  // failed before leave `zones`, and join `old` if they cannot be reset.
+  // failed before leave `zones`, and join `old` if they cannot be reset. `old` keeps its entry of a
+  // zone only while the zone keeps its content.
   IOStatus WriteCopy(const std::vector<Part>& parts, std::vector<std::uint32_t>* zones,
                      std::vector<std::uint32_t>* copies, std::vector<Old>* old);
-  // Writes the parts to the zone of `left`. `left` gets the checksum of the last written part.
-  IOStatus WriteParts(const std::vector<Part>& parts, Old* left);
+  // Writes the parts to the zone. `*landed`: the bytes of them that it holds, also after an error.
+  IOStatus WriteParts(const std::vector<Part>& parts, std::uint32_t zone, std::uint64_t* landed);
   IOStatus WriteFrame(const std::string& records);
-  // Resets the zone. If that fails, marks the copy as superseded: recovery must not take it for the
-  // newest one when it cannot read the newest. Returns whether a mark was written.
+  // Resets the zone. If that fails, marks the copy as superseded, if it needs a mark: recovery must
+  // not take it for the newest one when it cannot read the newest. Returns whether a mark was
+  // written.
   bool Discard(const Old& old);
   // Whether a zone has room for `size` bytes at `offset`, and for a mark behind them.
   bool Fits(std::uint64_t offset, std::uint64_t size) const;

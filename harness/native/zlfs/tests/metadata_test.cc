@@ -440,6 +440,56 @@ TEST(Metadata, AMarkContinuesItsGeneration) {
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
+// A roll-over tries a marked zone again, and so does each later one. A second mark would not
+// continue the chain of checksums.
+TEST(Metadata, ACopyIsMarkedOnce) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto earlier = CurrentMetadataZones(rig.device.get());
+  for (int mount = 0; mount < 3; ++mount) {
+    auto device = std::make_unique<FaultyDevice>(rig.device.get());
+    device->Inject({.operation = Operation::kReset, .times = Fault::kForever});
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+    for (const std::uint32_t zone : earlier) {
+      const std::vector<SealedHeader> frames = FramesIn(rig.device.get(), zone);
+      EXPECT_EQ(std::ranges::count(frames, static_cast<std::uint64_t>(FrameKind::kSuperseded),
+                                   &SealedHeader::subject),
+                1);
+    }
+  }
+}
+
+// The last write of a copy fails after all of it was written, and the zone cannot be reset. Such a
+// copy is whole, but later frames are only in the other copies.
+TEST(Metadata, AWholeCopyThatFailedIsMarked) {
+  Rig rig;
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  const auto earlier = CurrentMetadataZones(rig.device.get());
+  ASSERT_EQ(earlier.size(), 2U);
+  const std::uint32_t failing = 3 - earlier[0] - earlier[1];
+  auto device = std::make_unique<FaultyDevice>(rig.device.get());
+  FaultyDevice* const faulty = device.get();
+  faulty->Inject({.operation = Operation::kWrite,
+                  .after = 1,  // the superblock
+                  .landed_blocks = 100,
+                  .zone = failing});
+  faulty->Inject({.operation = Operation::kReset, .times = Fault::kForever, .zone = failing});
+  auto volume = MountOk(std::move(device));
+  ASSERT_NE(volume, nullptr);
+  ASSERT_OK(Put(volume.get(), "/synced", "x"));
+  faulty->DieAfter(0);
+  volume.reset();
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  for (const std::uint32_t zone : CurrentMetadataZones(rig.device.get())) {
+    ASSERT_NE(zone, failing);
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
+  }
+  EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
+               "lost-log");
+}
+
 // Pieces show that a generation is not the newest one, if it comes back.
 TEST(Metadata, APieceOfANewerGenerationRefusesAnEarlierOne) {
   Rig rig;
