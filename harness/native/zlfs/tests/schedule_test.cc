@@ -36,5 +36,11 @@ TEST(Schedules, ARepairAfterAFailedRollOverLosesNothing) {
   EXPECT_EQ(counts.named + counts.lost, 0U);
 }
 
+// A copy fails although its last write reached the zone, and its zone cannot be reset.
+TEST(Schedules, AFailedCopyNeverRefusesAMount) {
+  ScheduleCounts counts;
+  EXPECT_EQ(RunSchedule(3233040, &counts), "");
+}
+
 }  // namespace
 }  // namespace zlfs::crash
