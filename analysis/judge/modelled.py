@@ -31,7 +31,7 @@ SAME = 0.05
 # Without this second campaign: a faster processor shortens a phase at most by the time in which
 # CPUs work [Amdahl 1967].
 BUSY = SAME
-# The same for a percentile: a bucket of the histograms. A change of less widens the row's floor.
+# The same for a percentile: a bucket of the histograms. A smaller change widens the row's floor.
 SAME_PERCENTILE = 0.5
 
 # A reason to repeat runs at twice the dilation.
