@@ -313,6 +313,7 @@ def test_an_archive_is_a_campaign_too(own: Path, capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     rows = compare(load(unpacked("example", RESULTS))).rows
     shown = next(row for row in rows if (row.metric, row.level) == (MEDIA, "zlfs"))
+    assert shown.verdict.is_judged
     assert shown.estimate.center is not None
     assert f"| zlfs | {shown.verdict} | {shown.estimate.center:.3f} | " in text
     assert "Kind of device: modelled. Hosts: rig-timed-1, rig-timed-2. Modelled: " in text

@@ -91,21 +91,19 @@ int RunFaultCampaign(const FaultCampaign& campaign) {
   for (; seed < campaign.first + campaign.schedules; ++seed) {
     if (limit.Over()) break;
     const std::string problem = RunSchedule(seed, &counts);
-    if (problem.empty()) {
-      const std::uint64_t done = seed - campaign.first + 1;
-      if (done % 1000 == 0) {
-        std::fprintf(stderr, "faults: %llu of %llu schedules\n",
-                     static_cast<unsigned long long>(done),
-                     static_cast<unsigned long long>(campaign.schedules));
-      }
-      continue;
+    if (!problem.empty()) {
+      std::fprintf(stderr,
+                   "faults: FAILED, schedule %llu: %s\n"
+                   "again: zlfs-torture faults --first=%llu --schedules=1\n",
+                   static_cast<unsigned long long>(seed), problem.c_str(),
+                   static_cast<unsigned long long>(seed));
+      return 1;
     }
-    std::fprintf(stderr,
-                 "faults: FAILED, schedule %llu: %s\n"
-                 "again: zlfs-torture faults --first=%llu --schedules=1\n",
-                 static_cast<unsigned long long>(seed), problem.c_str(),
-                 static_cast<unsigned long long>(seed));
-    return 1;
+    if (counts.schedules % 1000 == 0) {
+      std::fprintf(stderr, "faults: %llu of %llu schedules\n",
+                   static_cast<unsigned long long>(counts.schedules),
+                   static_cast<unsigned long long>(campaign.schedules));
+    }
   }
   std::printf(
       "faults: seeds %llu to %llu: %llu mounts, %llu failed commands, %llu failed zones, "
