@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from analysis import numbers
@@ -10,15 +9,17 @@ from analysis.judge import family, order, wording
 from analysis.judge.compare import Comparison, repeated_groups, watermark
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
+from analysis.read.grouping import grouped
 from analysis.read.steady import SteadyLabel
 from analysis.show import factor_sentences
-from analysis.show.sentences import Answer, by_gain, gain, in_words, intervals, listed
+from analysis.show.sentences import Answer, by_gain, evidence, gain, in_words, interval, listed
+from analysis.show.why import why
 from harness.metrics.catalogue import Better
 from harness.store.result import Status
 
 
 def answers(comparison: Comparison) -> list[Answer]:
-    """Return sentences: the best value, by how much, how sure, at what cost, and gaps.
+    """Return sentences: the best value, why, by how much and how surely, at what cost, and gaps.
 
     If the study contrasts a factor with ordered values, they follow each level from the first value
     to the last one.
@@ -45,10 +46,11 @@ def answers(comparison: Comparison) -> list[Answer]:
         if "level" not in comparison.varying:
             found.insert(0, Answer("Which", _which(comparison, rows, best), metric))
         return [*found, gaps]
+    reason = why(comparison, rows, best) if _is_better(best) else ""
     return [
         Answer("Which", _which(comparison, rows, best), metric),
+        *([Answer("Why", reason, metric)] if reason else []),
         Answer("How much", _how_much(rows), metric),
-        Answer("How sure", intervals(by_gain(rows)), metric),
         _cost(comparison, judged, best),
         gaps,
     ]
@@ -66,9 +68,9 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
         direct = order.against_others(comparison, rows, best)
         shown = {row.baseline for row in direct if _is_better(row)}
         open_order = [name for name in order.others(rows, best) if name not in shown]
-        where = f"With {best.stratum}, " if best.stratum else ""
         text = (
-            f"{where}{best.level} has {_rank(rows, best, shown=not open_order)} {name}: {value}, "
+            f"{_where(comparison, best)}{best.level} has "
+            f"{_rank(rows, best, shown=not open_order)} {name}: {value}, "
             f"against {base} of {best.baseline}."
         )
         if open_order:
@@ -77,6 +79,15 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is shown to be better than {best.baseline} in {name}."
     return f"No {comparison.contrast} is shown to differ from {best.baseline} in {name}."
+
+
+def _where(comparison: Comparison, best: Row) -> str:
+    """Return the stratum and the planned utilisation, if all runs have one."""
+    targets = {run.spec.cold.target_utilisation for run in comparison.runs if run.spec.cold}
+    parts = [f"with {best.stratum}"] * bool(best.stratum)
+    parts += [f"at {100 * target:.3g} % utilisation" for target in targets if len(targets) == 1]
+    text = ", ".join([*parts, ""])
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _rank(rows: Sequence[Row], best: Row, *, shown: bool) -> str:
@@ -101,9 +112,11 @@ def _lead(direct: Sequence[Row]) -> str:
 
 
 def _how_much(rows: Sequence[Row]) -> str:
-    parts = [f"{wording.level(row)} {wording.ratio(row)}" for row in by_gain(rows)]
+    parts = [
+        f"{wording.level(row)} {wording.ratio(row)} ({interval(row)})" for row in by_gain(rows)
+    ]
     word = "Ratios to" if all(row.estimate.is_ratio for row in rows) else "Differences from"
-    return f"{word} {rows[0].baseline}: {listed(parts)}."
+    return f"{word} {rows[0].baseline} (95 % interval): {listed(parts)}, {evidence(rows)}"
 
 
 def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
@@ -123,28 +136,36 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
 
 
 # Phrases for rows without a verdict, by the reason.
-_SILENT = (
-    (Verdict.NOT_A_RESULT, "not a result"),
-    (Verdict.NOT_COMPARABLE, "not comparable"),
-    (Verdict.NOTHING, "nothing to compare"),
-    (Verdict.TIMING_DEPENDENT, "dependent on the guest's speed"),
-    (Verdict.HOST_BOUND, "bound by the processor and not by the drive"),
-    (Verdict.TOO_FEW, "too few values"),
-)
+_SILENT = {
+    Verdict.NOT_A_RESULT: "not a result",
+    Verdict.NOT_COMPARABLE: "not comparable",
+    Verdict.NOTHING: "nothing to compare",
+    Verdict.TIMING_DEPENDENT: "dependent on the guest's speed",
+    Verdict.HOST_BOUND: "bound by the processor and not by the drive",
+    Verdict.TOO_FEW: "too few values",
+}
+
+
+def _reason(row: Row) -> str:
+    """Return why a row has no verdict."""
+    if row.verdict is Verdict.TOO_FEW and row.values[0] is None:
+        return f"not counted on {row.baseline}"
+    return _SILENT[row.verdict]
 
 
 def _gaps(comparison: Comparison) -> str:
     parts = [mark] if (mark := watermark(comparison.pool)) else []
-    for verdict, why in _SILENT:
-        silent = (row for row in comparison.shown if row.verdict is verdict)
-        metrics = Counter(in_words(row.metric) for row in silent)
-        if metrics:
-            rows = f"{metrics.total()} row{'' if metrics.total() == 1 else 's'}"
-            parts.append(f"{why} ({rows}): {listed(list(metrics))}")
+    for verdict in _SILENT:
+        silent = [row for row in comparison.shown if row.verdict is verdict]
+        for reason, rows in grouped(silent, _reason).items():
+            count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}"
+            metrics = dict.fromkeys(in_words(row.metric) for row in rows)
+            parts.append(f"{reason} ({count}): {listed(list(metrics))}")
     notes = dict.fromkeys(note for row in comparison.rows for note in row.notes)
     parts += [note for note in notes if note.endswith(family.UNKNOWN_SPREAD)]
     if comparison.skipped:
-        parts.append(f"not compared: {listed(list(comparison.skipped))}")
+        others = (f"{level} ({reason})" for level, reason in comparison.skipped.items())
+        parts.append(f"not compared: {', '.join(others)}")
     recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]
     unsteady = len(recorded) - recorded.count(SteadyLabel.STEADY)
     if unsteady:

@@ -40,19 +40,22 @@ def by_gain(rows: Sequence[Row]) -> list[Row]:
 
 def intervals(rows: Sequence[Row], name: Callable[[Row], str] = wording.level) -> str:
     """Return the sentences on how sure these rows are, in their order."""
-    parts = []
-    for row in rows:
-        exact = row.estimate.method is Method.EXACT
-        shown = "does not vary" if exact else wording.interval(row)
-        parts.append(f"{name(row)} {shown}")
+    parts = listed([f"{name(row)} {interval(row)}" for row in rows])
+    word = "ratios" if all(row.estimate.is_ratio for row in rows) else "differences"
+    return f"The 95 % intervals of these {word}: {parts}, {evidence(rows)}"
+
+
+def interval(row: Row) -> str:
+    """Return a row's interval, also if its values do not vary."""
+    return "does not vary" if row.estimate.method is Method.EXACT else wording.interval(row)
+
+
+def evidence(rows: Sequence[Row]) -> str:
+    """Return the number of runs behind these rows, and the differences without a verdict."""
     runs = sorted({row.estimate.n for row in rows})
     count = " or ".join(str(n) for n in runs)
     floors = dict.fromkeys(wording.share(floor) for floor in sorted({row.floor for row in rows}))
-    word = "ratios" if all(row.estimate.is_ratio for row in rows) else "differences"
-    return (
-        f"The 95 % intervals of these {word}: {listed(parts)}, from {count} runs a side. "
-        f"Differences up to {' or '.join(floors)} get no verdict."
-    )
+    return f"from {count} runs a side. Differences up to {' or '.join(floors)} get no verdict."
 
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:

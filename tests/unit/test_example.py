@@ -15,7 +15,7 @@ from harness.plan.yaml_files import parse_yaml
 from harness.store import numbers_version
 from harness.store.campaign import load_plan
 from harness.store.files import read_json
-from tests import record_examples, upkeep
+from tests import excerpts, record_examples
 from tests.fixtures.example import RESULTS, unpacked
 
 ROOT = Path(__file__).parents[2]
@@ -89,13 +89,13 @@ def test_every_change_that_affects_numbers_raises_their_version() -> None:
     assert sum(line.startswith("- ") for line in section.splitlines()) == numbers_version.CHANGES
 
 
-@pytest.mark.parametrize("study", upkeep.EXCERPTS)
+@pytest.mark.parametrize("study", excerpts.EXCERPTS)
 def test_a_page_shows_what_compare_printed(study: str) -> None:
     """The tables of a study; its runs are too large for this repository."""
-    excerpt = upkeep.EXCERPTS[study]
+    excerpt = excerpts.EXCERPTS[study]
     rows = excerpt.rows((ROOT / "docs/figures" / excerpt.numbers).read_text())
     page = (ROOT / excerpt.page).read_text()
-    own = page.partition(upkeep.BEGIN.format(study))[2].partition(upkeep.END)[0]
+    own = page.partition(excerpts.BEGIN.format(study))[2].partition(excerpts.END)[0]
     assert len(rows) >= 3
     for row in rows:
         assert excerpt.row(row) in own

@@ -106,7 +106,7 @@ def test_without_several_levels_the_best_arm_is_named(tmp_path: Path) -> None:
     whole = compared(tmp_path / "c")
     runs = load(tmp_path / "c")
     found = text(compare(runs, contrast=FACTOR, baseline="8MiB", where={"level": EXT4}))
-    assert found["Which"].startswith("16MiB has the lowest")
+    assert found["Which"].startswith("At 80 % utilisation, 16MiB has the lowest")
     assert found["How much"].startswith(
         f"From {FACTOR} 8MiB to 128MiB, device written in overwrite: fal"
     )

@@ -60,13 +60,17 @@ def test_overlapping_intervals_of_two_ratios_decide_nothing(tmp_path: Path) -> N
     bounds = {row.level: row.estimate.bounds for row in found.rows}
     assert (bounds["zlfs"][1] or 0) > (bounds["zenfs"][0] or 0)
     which = answers(found)[0].text
-    assert which.startswith("zlfs has the lowest device written in overwrite: ")
+    assert which.startswith(
+        "At 80 % utilisation, zlfs has the lowest device written in overwrite: "
+    )
     assert re.search(r" Against the next, zenfs: ratio 0\.943 \(0\.94\d \.\. 0\.94\d\)\.$", which)
 
 
 def test_the_order_is_open_where_it_is_not_shown(tmp_path: Path) -> None:
     which = answers(compared(tmp_path / "c", 0.05))[0].text
-    assert which.startswith("zlfs has the lowest mean of device written in overwrite: ")
+    assert which.startswith(
+        "At 80 % utilisation, zlfs has the lowest mean of device written in overwrite: "
+    )
     assert which.endswith(" Its order with zenfs is not shown.")
 
 
@@ -96,7 +100,9 @@ def test_values_of_other_strata_do_not_count(tmp_path: Path) -> None:
     """With two threads, zenfs is nearer; the lowest value is one of one thread."""
     found = compared(tmp_path / "c", 0.018, factors=({"threads": 1}, {"threads": 2}))
     which = answers(found)[0].text
-    assert which.startswith("With threads 1, zlfs has the lowest device written in overwrite: ")
+    assert which.startswith(
+        "With threads 1, at 80 % utilisation, zlfs has the lowest device written in overwrite: "
+    )
     assert " Against the next, zenfs: ratio 0.943 (" in which
     (best,) = (row for row in found.rows if (row.level, row.stratum) == ("zlfs", "threads 1"))
     assert len(order.against_others(found, found.rows, best)) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import upkeep
+from tests import excerpts, upkeep
 from tests.fixtures.prose import MOST_WORDS_OF_A_SENTENCE, sentences, words
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +29,8 @@ def test_sentences_are_found() -> None:
 
 def by_hand(page: Path) -> str:
     """Return what people wrote on a page."""
-    begin = upkeep.BEGIN.format("[a-z-]+")
-    text = re.sub(f"{begin}.*?{upkeep.END}", "", page.read_text(), flags=re.DOTALL)
+    begin = excerpts.BEGIN.format("[a-z -]+")
+    text = re.sub(f"{begin}.*?{excerpts.END}", "", page.read_text(), flags=re.DOTALL)
     return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page.name == TABLES_PRINTED else text
 
 

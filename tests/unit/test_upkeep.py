@@ -57,27 +57,3 @@ def test_docs_keeps_a_file_whose_command_fails(root: Path, monkeypatch: pytest.M
     with pytest.raises(upkeep.subprocess.CalledProcessError):
         upkeep.main("docs")
     assert [(root / name).read_text() for name in "ab"] == ["new\n", "old"]
-
-
-def test_an_excerpt_shows_the_chosen_values_of_each_stratum() -> None:
-    excerpt = upkeep.Excerpt(
-        "page.md",
-        "numbers.csv",
-        {"run.wa_total": ("bytes", "{:.1f}")},
-        keys=("zone size", "threshold"),
-        values=("0",),
-    )
-    fields = "metric,baseline,stratum,level,baseline_mean,level_mean,center,low,high,verdict"
-    numbers = f"""{fields}
-run.wa_total,100,zone_size 8MiB,0,2.04,3.06,1.5,1.2,1.8,higher
-run.wa_total,100,zone_size 8MiB,50,2.04,2.04,1,,,descriptive
-,,,,,,,,,
-run.wa_total,100,zone_size 4MiB,0,2.04,3,,,,host-bound
-"""
-    rows = excerpt.rows(numbers)
-    assert excerpt.table("run.wa_total", rows)[:4] == [
-        "| zone size | threshold | bytes, 100 | this row | ratio (95 % interval) | verdict |",
-        "|---|---|---|---|---|---|",
-        "| 8MiB | 0 | 2.0 | 3.1 | 1.50 (1.20 to 1.80) | higher |",
-        "| 4MiB | 0 | 2.0 | 3.0 | - | host-bound |",
-    ]

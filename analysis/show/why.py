@@ -1,0 +1,75 @@
+"""Names the layer that makes media bytes differ, because M / U is a product of three factors.
+
+M / U = L / U (RocksDB) * H / L (level) * M / H (device), see docs/methods.md#the-ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from analysis.judge import stats
+from analysis.judge.compare import Comparison
+from analysis.judge.rows import Row
+from analysis.judge.select import label, stratum_of
+from analysis.show.sentences import by_gain
+
+_PRODUCT = "wa_total"
+_LAYERS = {
+    "RocksDB": "wa_lsm",
+    "the level": "level_write_amplification",
+    "the device": "wa_dev",
+}
+
+# Layer → geometric mean of its factor over runs.
+_Factors = Mapping[str, float]
+
+
+def why(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
+    """Return the layer in which the best value differs most from the next one and the baseline.
+
+    The text is empty for a metric other than ``wa_total``, or if a factor of the best value or of
+    its baseline is unknown.
+    """
+    phase, _, name = best.metric.rpartition(".")
+    if name != _PRODUCT:
+        return ""
+    near = [row.level for row in by_gain(rows) if row.stratum == best.stratum]
+    factors = {
+        level: found
+        for level in [*near, best.baseline]
+        if (found := _factors(comparison, phase, level, best.stratum)) is not None
+    }
+    own = factors.pop(best.level, None)
+    if own is None or best.baseline not in factors:
+        return ""
+    # The next value, and the baseline if it is another one.
+    others = dict.fromkeys((next(iter(factors)), best.baseline))
+    parts = [f"over {other} from {_largest(own, factors[other])}" for other in others]
+    return (
+        "RocksDB, level and device multiply the bytes. "
+        f"{best.level} has most of its lead {', and '.join(parts)}."
+    )
+
+
+def _factors(comparison: Comparison, phase: str, level: str, stratum: str) -> _Factors | None:
+    runs = [
+        run
+        for run in comparison.runs
+        if run.ok
+        and label(run, comparison.contrast) == level
+        and stratum_of(run, comparison.varying) == stratum
+    ]
+    found = {}
+    for layer, metric in _LAYERS.items():
+        values = [value for run in runs if (value := run.value(f"{phase}.{metric}"))]
+        if not values:
+            return None
+        found[layer] = stats.geometric_mean(values)
+    return found
+
+
+def _largest(best: _Factors, other: _Factors) -> str:
+    """Return the layer whose factors have the largest ratio, with both factors."""
+    layer = max(_LAYERS, key=lambda name: abs(math.log(best[name] / other[name])))
+    return f"{layer} (x{best[layer]:.2f} against x{other[layer]:.2f})"

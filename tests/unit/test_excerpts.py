@@ -1,0 +1,75 @@
+"""The parts of pages that come from campaigns (tests/excerpts.py)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness.store.numbers_version import NUMBERS
+from tests import excerpts
+from tests.upkeep import ROOT
+
+ORIGIN = re.compile(
+    r"^Recorded on \d{4}-\d\d-\d\d, with version (\d+) of the numbers\.$", re.MULTILINE
+)
+
+
+def test_an_excerpt_shows_the_chosen_values_of_each_stratum() -> None:
+    excerpt = excerpts.Excerpt(
+        "page.md",
+        "numbers.csv",
+        {"run.wa_total": ("bytes", "{:.1f}")},
+        keys=("zone size", "threshold"),
+        values=("0",),
+    )
+    fields = "metric,baseline,stratum,level,baseline_mean,level_mean,center,low,high,verdict"
+    numbers = f"""{fields}
+run.wa_total,100,zone_size 8MiB,0,2.04,3.06,1.5,1.2,1.8,higher
+run.wa_total,100,zone_size 8MiB,50,2.04,2.04,1,,,descriptive
+,,,,,,,,,
+run.wa_total,100,zone_size 4MiB,0,2.04,3,,,,host-bound
+"""
+    rows = excerpt.rows(numbers)
+    assert excerpt.table("run.wa_total", rows)[:4] == [
+        "| zone size | threshold | bytes, 100 | this row | ratio (95 % interval) | verdict |",
+        "|---|---|---|---|---|---|",
+        "| 8MiB | 0 | 2.0 | 3.1 | 1.50 (1.20 to 1.80) | higher |",
+        "| 4MiB | 0 | 2.0 | 3.0 | - | host-bound |",
+    ]
+
+
+def test_phases_that_are_not_steady_are_named() -> None:
+    fields = ("metric", "baseline", "level", "steady_baseline", "steady_level")
+    lines = [
+        ("overwrite.wa_total", "f2fs", "zlfs", "not steady", "too short"),
+        ("overwrite.throughput", "f2fs", "ext4", "not steady", "steady"),
+        ("overwrite.throughput", "f2fs", "xfs", "not steady", "not steady"),
+        ("readrandom.throughput", "f2fs", "zlfs", "steady", "not steady"),
+        ("run.utilisation", "f2fs", "zlfs", "", ""),
+    ]
+    rows = [dict(zip(fields, line, strict=True)) for line in lines]
+    assert excerpts.unsteady(rows) == [
+        "- `not steady`: overwrite (f2fs, xfs); readrandom (zlfs)",
+        "- `too short`: overwrite (zlfs)",
+    ]
+    assert excerpts.unsteady(rows[4:]) == []
+
+
+def test_a_block_is_replaced_and_others_stay() -> None:
+    page = (
+        "# A\n<!-- s: make examples -->\nold\n<!-- end -->\nb\n<!-- s answer: make examples -->\n"
+    )
+    page += "x\n<!-- end -->\n"
+    new = excerpts.replaced(page, "s", ["new", ""])
+    assert new == page.replace("old", "new")
+    assert excerpts.replaced(new, "s answer", ["y"]) == new.replace("\nx\n", "\ny\n")
+
+
+@pytest.mark.parametrize("study", excerpts.EXCERPTS)
+def test_a_page_names_the_version_of_its_numbers(study: str) -> None:
+    page = (ROOT / excerpts.EXCERPTS[study].page).read_text()
+    own = page.partition(excerpts.BEGIN.format(study))[2].partition(excerpts.END)[0]
+    found = ORIGIN.findall(own)
+    assert len(found) == 1
+    assert int(found[0]) <= NUMBERS
