@@ -1,7 +1,7 @@
 """Compares a campaign with published numbers: first the direction, then the ratio.
 
-Times are compared on hardware only. Bytes and counts are compared on any device, because an
-emulated device counts them as a drive does.
+Times are compared on hardware and on modelled drives. Bytes and counts are compared on any device,
+because an emulated device counts them as a drive does.
 Published numbers are data in ``analysis/references/*.toml``.
 """
 
@@ -37,11 +37,15 @@ _SILENT = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """A published ratio of ``level`` to ``baseline``, or only its direction."""
+    """A published ratio of ``level`` to ``baseline``, or only its direction.
+
+    ``stratum`` limits it to some runs, for example ``target_utilisation 40%``; '' allows all.
+    """
 
     metric: str
     level: str
     baseline: str
+    stratum: str = ""
     ratio: float | None = None
     direction: Relation | None = None
     note: str = ""
@@ -155,6 +159,8 @@ def _judge_strata(
     except UsageError:  # the campaign has no such metric
         return
     for row in compared.rows:
+        if point.stratum not in ("", row.stratum):
+            continue
         if row.metric == point.metric and row.values != (None, None):
             yield _judged(campaign, reference, point, row)
 

@@ -318,3 +318,17 @@ def test_the_page_has_a_section_where_there_is_something_to_say(tmp_path: Path) 
     write_campaign(tmp_path / "n", levels=("btrfs", "zlfs"), series=False, repetitions=1)
     page = write_report(compare(load(tmp_path / "n")), tmp_path / "none")[0].read_text()
     assert 'id="published"' not in page
+
+
+def test_a_published_result_can_be_of_one_stratum(tmp_path: Path) -> None:
+    strata = ({"threads": 1}, {"threads": 2})
+    folder = write_campaign(tmp_path / "c", levels=LEVELS, factors=strata, series=False)
+    text = RATIO.replace("overwrite.throughput", "overwrite.device_written")
+    for line, sides in (
+        ("", ["f2fs / conventional-xfs (threads 1)", "f2fs / conventional-xfs (threads 2)"]),
+        ('stratum = "threads 2"\n', ["f2fs / conventional-xfs (threads 2)"]),
+        ('stratum = "threads 3"\n', []),
+    ):
+        found, others = published.judge(load(folder), point(tmp_path, text + line))
+        assert [one.sides for one in found] == sides
+        assert others == (not sides)
