@@ -15,7 +15,7 @@ from analysis.judge.rounds import Components
 from analysis.read.flow import read_flows
 from analysis.read.load import CampaignData, RunRecord
 from analysis.read.steady import PhaseSteady, window
-from analysis.show import costs, flow_tables, render
+from analysis.show import costs, flow_tables, render, scale
 from harness import nulls
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import HostPlan
@@ -64,6 +64,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "ledger": flow_tables.ledger(flows),
         "closures": flow_tables.closures(flows),
         "utilisation": _utilisation(campaign),
+        "scale": scale.table(campaign),
         "skipped": Table((comparison.contrast, "reason"), list(comparison.skipped.items())),
         "differences": differences(comparison),
         "environment": _environment(campaign),

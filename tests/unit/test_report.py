@@ -181,6 +181,7 @@ def test_tables_hold_every_run(tmp_path: Path) -> None:
         "recorded",
         "rounds",
         "runs",
+        "scale",
         "skipped",
         "steady",
         "utilisation",
