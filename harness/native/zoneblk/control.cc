@@ -64,9 +64,12 @@ abi::ControlCommand Command(std::uint32_t device, Data* data) {
 
 Control::Control(bool zones) : file_(open(abi::kControl, O_RDWR | O_CLOEXEC)) {
   if (file_ < 0) {
-    throw Refused(
-        "ublk-missing", std::string(abi::kControl) + ": " + std::strerror(errno),
-        "run as root on a kernel with CONFIG_BLK_DEV_UBLK, and load it: modprobe ublk_drv");
+    const int error = errno;
+    const char* const hint = error == EACCES
+                                 ? "run as root"
+                                 : "load the module: modprobe ublk_drv. It needs Linux 6.6 with "
+                                   "CONFIG_BLK_DEV_UBLK; Ubuntu: linux-modules-extra";
+    throw Refused("ublk-missing", std::string(abi::kControl) + ": " + std::strerror(error), hint);
   }
   if (const int error = io_uring_queue_init(4, &ring_, IORING_SETUP_SQE128); error < 0) {
     close(file_);
