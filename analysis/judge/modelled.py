@@ -7,21 +7,23 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import geometric_mean
 
 from analysis import numbers
-from analysis.judge import noise
 from analysis.judge.side import Side
+from analysis.judge.two_dilations import (
+    Pairs,
+    dilation_of,
+    pairs_of,
+    percentile_change,
+    speed_change,
+)
 from analysis.judge.verdicts import Verdict
 from analysis.read.drives import RecordedDrive, drive_of
 from analysis.read.load import CampaignData, RunRecord
 from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
-from harness.store.spec import DeviceKind, Scalar
+from harness.store.spec import DeviceKind
 
-# Options of fio that the planner changes for a modelled drive.
-_TIMES = frozenset({"runtime", "startdelay"})
-_RATES = frozenset({"rate", "rate_iops"})
 # With fewer requests on time, percentiles describe the machine and not the model.
 ON_TIME = 0.99
 # Requests that take longer than in the model by more than this share make all times too long.
@@ -161,19 +163,16 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
     chance, so the geometric mean over all pairs of runs decides. Runs of identical cells (twins)
     count as further repetitions, which reduce the effect of chance.
     """
-    pairs = _pairs(side, slower)
+    pairs = pairs_of(side, slower)
     if not pairs:
         return _busy_processor(side, key)
     for phase in _phases(pairs[0][0], key):
-        changes = [_change(run, other, phase) for run, other in pairs]
-        known = [change for change in changes if change is not None]
-        if len(known) < len(changes):
+        change = speed_change(pairs, phase)
+        if change is None:
             return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {phase} has no speed")
-        change = geometric_mean(known)
         if abs(change - 1) > SAME:
-            where = f"k = {pairs[0][1].result.device.dilation}"
-            text = f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
-            return NoVerdict(Verdict.HOST_BOUND, text)
+            text = f"{phase} runs at {numbers.ratio(change)} of its speed"
+            return _depends(side, text, pairs)
     return _changed_percentile(side, key, pairs) if _PERCENTILE.search(key) else None
 
 
@@ -185,7 +184,7 @@ def percentile_floor(key: str, base: Side, level: Side, slower: Sequence[Campaig
     """
     if not _PERCENTILE.search(key):
         return 0.0
-    known = [_percentile_change(key, _pairs(side, slower)) for side in (base, level)]
+    known = [percentile_change(key, pairs_of(side, slower)) for side in (base, level)]
     left, right = (math.log(change) if change else 0.0 for change in known)
     return math.expm1(2 * abs(right - left))
 
@@ -205,111 +204,16 @@ def _busy_processor(side: Side, key: str) -> NoVerdict | None:
     return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {why}")
 
 
-def _changed_percentile(
-    side: Side, key: str, pairs: Sequence[tuple[RunRecord, RunRecord]]
-) -> NoVerdict | None:
-    change = _percentile_change(key, pairs)
+def _changed_percentile(side: Side, key: str, pairs: Pairs) -> NoVerdict | None:
+    change = percentile_change(key, pairs)
     if change is None:
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {key} is unknown at one dilation")
     if abs(math.log(change)) <= math.log(1 + SAME_PERCENTILE):
         return None
-    where = f"k = {pairs[0][1].result.device.dilation}"
-    text = f"{side.name}: {key} is {numbers.ratio(change)} of its value at {where}"
+    return _depends(side, f"{key} is {numbers.ratio(change)} of its value", pairs)
+
+
+def _depends(side: Side, what: str, pairs: Pairs) -> NoVerdict:
+    """Return the refusal of a value that depends on the dilation, and so on the processor."""
+    text = f"{side.name}: {what} at k = {dilation_of(pairs)}"
     return NoVerdict(Verdict.HOST_BOUND, text)
-
-
-def _percentile_change(key: str, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> float | None:
-    """Return a percentile as a share of its value in the slower runs; null if one is unknown."""
-    values = [(run.value(key), other.value(key)) for run, other in pairs]
-    ratios = [one / two for one, two in values if one and two]
-    return geometric_mean(ratios) if ratios and len(ratios) == len(values) else None
-
-
-def _pairs(side: Side, slower: Sequence[CampaignData]) -> list[tuple[RunRecord, RunRecord]]:
-    """Return the runs of a side and of its twins that ran at twice the dilation, too."""
-    return [(run, other) for run in side.once(_with_twins) if (other := _at_twice(run, slower))]
-
-
-def _with_twins(side: Side) -> list[RunRecord]:
-    """Return the ok runs of a side, and those of cells that are identical to its cells."""
-    own = {run.cell for run in side.ok}
-    groups = [cells for cells in noise.identical_cells(side.pool.latest) if own & cells.keys()]
-    twins = [run for cells in groups for cell in cells.keys() - own for run in cells[cell]]
-    return [*side.ok, *(run for run in twins if run.ok)]
-
-
-def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | None:
-    """Return the same run on the same model at twice the dilation."""
-    drive = drive_of(run.result.device.model)
-    for campaign in slower:
-        for other in campaign.latest:
-            twin = drive_of(other.result.device.model)
-            if (
-                drive
-                and twin
-                and other.ok
-                and other.result.device.kind is DeviceKind.MODELLED
-                and (twin.served, twin.dilation) == (drive.served, 2 * drive.dilation)
-                and _identity(other) == _identity(run)
-                and _same_work(run, other)
-            ):
-                return other
-    return None
-
-
-def _identity(run: RunRecord) -> tuple[object, ...]:
-    """Return what identifies a run in both campaigns. Cells with equal settings are equal."""
-    phases = {phase.name: phase.flags.keys() for phase in run.spec.phases}
-    return (run.settings, run.result.repetition, run.result.seed, phases)
-
-
-def _same_work(run: RunRecord, slower: RunRecord) -> bool:
-    """Return whether all flags are equal, except times and rates that were slowed down alike.
-
-    fio knows nothing of a dilation, so the planner lengthens times of jobs and lowers rates.
-    """
-    flags = {phase.name: phase.flags for phase in slower.spec.phases}
-    return all(
-        value == (other := flags[phase.name][name]) or _same_on_the_model(name, value, other)
-        for phase in run.spec.phases
-        for name, value in phase.flags.items()
-    )
-
-
-def _same_on_the_model(name: str, value: Scalar, slower: Scalar) -> bool:
-    """Return whether a time has doubled, or a rate is half, apart from rounding."""
-    if not isinstance(value, int) or not isinstance(slower, int):
-        return False
-    option = name.rpartition(".")[2]
-    if option in _TIMES:
-        return slower == 2 * value
-    return option in _RATES and abs(value - 2 * slower) <= 1
-
-
-def _change(run: RunRecord, other: RunRecord, phase: str) -> float | None:
-    """Return a phase's speed as a share of its speed in the slower run, in model time."""
-    for speed in (_media_rate, _throughput, _pace):
-        one, two = (speed(each, phase) for each in (run, other))
-        if one and two:
-            return one / two
-    return None
-
-
-def _media_rate(run: RunRecord, phase: str) -> float | None:
-    """Return the bytes per second that reach the medium; null if the phase reads more.
-
-    A processor that holds the drive up lowers this rate. Chance does not: how often ext4's blocks
-    are copied inside a drive changes from run to run, and a run's throughput with it.
-    """
-    names = ("media_bytes", "device_read", "seconds")
-    media, read, seconds = (run.value(f"{phase}.{name}") for name in names)
-    return media / seconds if media and seconds and media >= (read or 0.0) else None
-
-
-def _throughput(run: RunRecord, phase: str) -> float | None:
-    return run.value(f"{phase}.throughput")
-
-
-def _pace(run: RunRecord, phase: str) -> float | None:
-    seconds = run.value(f"{phase}.seconds")
-    return 1 / seconds if seconds else None
