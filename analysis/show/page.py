@@ -16,6 +16,7 @@ from analysis.show.links import Links
 from analysis.show.parts import Grid, Section
 from analysis.tenants import mix
 from harness.store.campaign import CampaignPaths, load_campaign
+from harness.store.result import Status
 from harness.store.root import root_hash
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -73,7 +74,9 @@ def summary(comparison: Comparison) -> str:
     """Return one or two sentences: how many runs are ok, and the verdicts."""
     runs = comparison.campaign.latest
     planned = len(runs) + len(comparison.campaign.missing)
-    text = f"{sum(run.ok for run in runs)} of {planned} runs are ok."
+    skipped = sum(run.result.status is Status.SKIPPED for run in runs)
+    text = f"{sum(run.ok for run in runs)} of {planned} runs are ok"
+    text += f", {skipped} {'was' if skipped == 1 else 'were'} skipped." if skipped else "."
     if comparison.contrast == mix.FACTOR:
         return f"{text} Each tenant is compared with itself running alone."
     verdicts = [row.verdict for row in comparison.shown]
