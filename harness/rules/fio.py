@@ -57,7 +57,7 @@ def whole(run: RunFacts) -> Iterator[Issue]:
         "fio adds up their numbers, and shows the options of the last",
     ),
     error("fio-error", "a job of fio ended with an error", "its numbers cover a part of the phase"),
-    error("fio-version", "the output is of a fio older than 3.30", "its trims reset no zones"),
+    error("fio-version", "fio is older than 3.30", "its trims reset no zones"),
 )
 def understood(run: RunFacts) -> Iterator[Issue]:
     """The output of fio is whole, of one kind and without an error."""

@@ -252,7 +252,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
 def _check_kind(
     name: str, options: Mapping[str, str], directions: Mapping[str, FioDirection]
 ) -> None:
-    """Refuse a group of different jobs: fio adds up their numbers, but shows one's options."""
+    """Refuse a group of different jobs: fio adds up their numbers, but shows the options of one."""
     if options.get("name", name) != name:
         raise _mixed(name, f"it also has the job {options['name']}")
     way = _ONE_WAY.get(options.get("rw", options.get("readwrite", "")))

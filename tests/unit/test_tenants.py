@@ -583,7 +583,7 @@ def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_fair_mix_is_called_none_of_it(tmp_path: Path) -> None:
+def test_a_fair_mix_has_no_finding(tmp_path: Path) -> None:
     made = (Made("a", (0, 192)), Made("b", (192, 192)))
     folder = write_tenants(tmp_path / "c", made, effect=0.0, noise=0.001)
     page, _ = write_report(compare(load(folder)), tmp_path / "out")

@@ -7,8 +7,8 @@ zone command, the program records the time and the thread.
 Reads are not traced: the kernel counts them, and a fast drive has too many.
 
 The probes are *raw* tracepoints. A program on an ordinary tracepoint is skipped while another one
-runs on the same processor, which lost 73 of 41,888 completions (docs/decisions.md). A raw one is
-skipped only while it has interrupted itself, so each probe exists twice.
+runs on the same processor, which lost 73 of 41,888 completions (docs/decisions.md). The kernel
+skips a raw one only when it interrupts itself, so each probe is loaded twice.
 """
 
 from __future__ import annotations
