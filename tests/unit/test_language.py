@@ -1,4 +1,4 @@
-"""Docstrings, comments and messages are plain English, as the pages are (test_pages.py)."""
+"""Docstrings, comments, messages, pages and settings are plain English."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ PYTHON = sorted(
     path for folder in ("harness", "analysis", "tests") for path in (ROOT / folder).rglob("*.py")
 )
 CPP = sorted(path for path in (ROOT / "harness/native").rglob("*") if path.suffix in {".cc", ".h"})
+TEXTS = sorted(
+    path
+    for pattern in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "Makefile",
+        "docs/*.md",
+        "configs/**/*.yml",
+        "roles/**/*.yml",
+    )
+    for path in ROOT.glob(pattern)
+)
 # A program prints, reports or records; it does not speak. "That of" needs a noun.
 FORBIDDEN = re.compile(
     r"\b(?:told|tells|says|said|that of)\b|\bwhat is \w+(?: \w+)? by\b"
@@ -34,7 +46,7 @@ def docstrings(source: str) -> Iterator[str]:
 
 def unwanted(source: str) -> list[str]:
     """Return the forbidden words, also across the lines of a docstring or comment."""
-    return [match[0] for match in FORBIDDEN.finditer(re.sub(r"\s*\n\s*(?:# )?", " ", source))]
+    return [match[0] for match in FORBIDDEN.finditer(re.sub(r"\s*\n\s*(?:#+ )?", " ", source))]
 
 
 def long(source: str) -> list[str]:
@@ -48,6 +60,12 @@ def long(source: str) -> list[str]:
 def test_python_is_plain(check: Callable[[str], list[str]]) -> None:
     files = [file for file in PYTHON if file != Path(__file__)]
     found = {str(file.relative_to(ROOT)): check(file.read_text()) for file in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_pages_and_settings_are_plain() -> None:
+    assert {"README.md", "methods.md", "Makefile", "xfs.yml"} <= {path.name for path in TEXTS}
+    found = {str(file.relative_to(ROOT)): unwanted(file.read_text()) for file in TEXTS}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
