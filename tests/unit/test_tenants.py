@@ -305,8 +305,10 @@ def test_open_loops_count_from_the_intended_start(tmp_path: Path) -> None:
 def test_an_intended_start_on_one_side_only_is_not_used(tmp_path: Path) -> None:
     """Both sides of a slowdown must count from the same start."""
     folder = with_intended_latency(write_tenants(tmp_path / "c", noise=0.0), alone=False)
-    found = {(one.tenant, one.column): one for one in fairness.slowdowns(mix_of(folder))}
+    mix = mix_of(folder)
+    found = {(one.tenant, one.column): one for one in fairness.slowdowns(mix)}
     assert found["victim", "p99"].metric == "latency_p99"
+    assert [fairness.goal(mix, tenant) for tenant in mix.tenants] == ["throughput"] * 2
 
 
 def test_commands_belong_to_the_owner_of_the_zone(tmp_path: Path) -> None:
