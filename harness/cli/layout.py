@@ -38,9 +38,9 @@ Plan the namespaces of an NVMe drive: a conventional slice, the experiment's zon
 cold remainder. Sizes count writable bytes (zone capacity). Without --apply nothing is written.
 
 examples:
-  zonelab layout nvme2 --conventional 4GiB --experiment 128GiB --cold rest
-  zonelab layout nvme2 --experiment rest --block-size 512 --format json
-  zonelab layout nvme2 --experiment rest --apply --recreate SERIAL
+  zonelab layout nvme2 --conventional-size 4GiB --experiment-size 128GiB --cold-size rest
+  zonelab layout nvme2 --experiment-size rest --block-size 512 --format json
+  zonelab layout nvme2 --experiment-size rest --apply --recreate SERIAL
 
 --apply DELETES ALL NAMESPACES OF THE DRIVE unless the layout is already the wanted one. It refuses
 while a namespace is in use or holds data that zonelab did not write. Without --apply the output
@@ -55,17 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("device", help="nvme2, /dev/nvme2, or one of its namespaces")
     parser.add_argument(
-        "--conventional", type=_size, metavar="SIZE", help="conventional namespace (default: none)"
+        "--conventional-size",
+        type=_size,
+        metavar="SIZE",
+        help="conventional namespace (default: none)",
     )
     parser.add_argument(
-        "--experiment",
+        "--experiment-size",
         type=_size_or_rest,
         default=REST,
         metavar="SIZE",
         help="zoned namespace under test (default: rest)",
     )
     parser.add_argument(
-        "--cold", type=_size_or_rest, metavar="SIZE", help="second zoned namespace (default: none)"
+        "--cold-size",
+        type=_size_or_rest,
+        metavar="SIZE",
+        help="second zoned namespace (default: none)",
     )
     parser.add_argument(
         "--block-size", type=int, default=4096, metavar="B", help="logical block (default: 4096 B)"
@@ -98,9 +104,9 @@ def execute(arguments: argparse.Namespace) -> int:
     """Show the layout, or create it."""
     host, paths = Host(), Paths(arguments.state_dir, RUNTIME)
     wanted = Wanted(
-        conventional=arguments.conventional,
-        experiment=arguments.experiment,
-        cold=arguments.cold,
+        conventional=arguments.conventional_size,
+        experiment=arguments.experiment_size,
+        cold=arguments.cold_size,
         block=arguments.block_size,
         zone_capacity=arguments.zone_capacity,
         cold_active=arguments.cold_active,

@@ -49,8 +49,8 @@ examples:
   zonelab model run conventional-7op --capacity 10848MiB --job overwrite-four-times
   zonelab model guidelines zn540-1tb conventional-7op
   zonelab model up zn540-1tb --capacity 8GiB
-  zonelab model export zones-4m --out zones-4m.json
-  zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
+  zonelab model export zones-4m --output zones-4m.json
+  zonelab model fit zn540-1tb --points mine.csv --output configs/models/mine.yml
 
 exit: 0 ok, 2 a model, job, curve or points file is wrong, or this machine cannot serve devices,
 3 the device is in use (down), 4 a core curve fails (validate)"""
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     validate.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw model and points")
     validate.add_argument("--save", action="store_true", help="store the result beside MODEL")
     fitting.add_argument(
-        "--out", type=Path, required=True, metavar="FILE.yml", help="file of the new model"
+        "--output", type=Path, required=True, metavar="FILE.yml", help="file of the new model"
     )
     fitting.add_argument(
         "--parameter",
@@ -289,8 +289,8 @@ def _percent(share: float | None) -> float | None:
 
 
 def _fit(arguments: argparse.Namespace) -> int:
-    if arguments.out.exists():
-        raise UsageError(f"{arguments.out} exists", hint="name a new file")
+    if arguments.output.exists():
+        raise UsageError(f"{arguments.output} exists", hint="name a new file")
     model = load_model(arguments.model)
     curves, measured = _measured(arguments, model)
     for curve in arguments.leave_out:
@@ -313,8 +313,8 @@ def _fit(arguments: argparse.Namespace) -> int:
         rounds=arguments.rounds,
         on_progress=_show_fit,
     )
-    data = {**result.data, "name": arguments.out.stem}
-    write_atomic(arguments.out, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    data = {**result.data, "name": arguments.output.stem}
+    write_atomic(arguments.output, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     print_records(
         [
             {"parameter": name, "before": result.before[name], "after": result.after[name]}
@@ -323,7 +323,7 @@ def _fit(arguments: argparse.Namespace) -> int:
         arguments.format,
     )
     _summary(result.errors)
-    print(f"written: {arguments.out}", file=sys.stderr)
+    print(f"written: {arguments.output}", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -40,7 +40,7 @@ def add_arguments(actions: Any) -> None:
     )
     export = add_action(actions, "export", "write a model as JSON, for zlfs://model:FILE.json")
     export.add_argument("model", metavar="MODEL", help=_MODEL)
-    export.add_argument("--out", type=Path, metavar="FILE.json", help="default: print it")
+    export.add_argument("--output", type=Path, metavar="FILE.json", help="default: print it")
     for action in (up, export):
         action.add_argument(
             "--capacity", metavar="SIZE", help="of all zones together, e.g. 8GiB (default: MODEL's)"
@@ -85,10 +85,10 @@ def _launcher() -> Sequence[str]:
 def _export(arguments: argparse.Namespace) -> int:
     model = _sized(load_model(arguments.model), arguments)
     text = dumps(drive_files.program_input(model))
-    if arguments.out is None:
+    if arguments.output is None:
         print(text, end="")
     else:
-        write_atomic(arguments.out, text)
+        write_atomic(arguments.output, text)
     return ExitCode.OK
 
 

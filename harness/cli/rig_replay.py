@@ -47,7 +47,7 @@ def add_arguments(commands: Any) -> None:
     sub.add_argument("run", metavar="RUN", type=Path, help="results/CAMPAIGN/hosts/HOST/runs/RUN")
     sub.add_argument("--once", action="store_true", help="replay once, even the first time")
     sub.add_argument(
-        "--out",
+        "--output",
         type=Path,
         metavar="FOLDER",
         help="folder of this run's replays (default: build/replays/CAMPAIGN/HOST/RUN)",
@@ -64,7 +64,7 @@ def execute(arguments: argparse.Namespace, talk: Talk) -> int:
     """Replay the run, compare, print; exit 4 if two replays differ."""
     found = planned.find(arguments.run)
     own = Path(found.plan.campaign, found.host, found.spec.run)
-    folder = (arguments.out or PROJECT / "build" / "replays" / own).absolute()
+    folder = (arguments.output or PROJECT / "build" / "replays" / own).absolute()
     prepared = machine.prepare(found)
     with locked(folder / "lock", talk, f"another replay of {found.spec.run}"):
         compared = machine.replays(folder, prepared.inputs)[-1:]

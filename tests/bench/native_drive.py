@@ -36,7 +36,7 @@ def drive(result: Result, folder: Path) -> Path:
     model = folder / "model.json"
     served = drives.drive_of(result.device.model)
     assert served is not None, f"{result.device.model} is no modelled drive of this release"
-    zonelab(["model", "export", served.served.rpartition("-")[0], "--out", str(model)])
+    zonelab(["model", "export", served.served.rpartition("-")[0], "--output", str(model)])
     contents = folder / "contents"
     return Path(f"model:{model}?dilation={result.device.dilation}&contents={contents}")
 

@@ -14,7 +14,7 @@ from .conftest import WHOLE, RigHandle
 from .plays import ROOT, Played, Plays
 
 ZIPAPP = "/root/zonelab-layout.pyz"
-SMALL = "--conventional 64MiB --experiment 256MiB --cold rest"
+SMALL = "--conventional-size 64MiB --experiment-size 256MiB --cold-size rest"
 
 
 @pytest.fixture

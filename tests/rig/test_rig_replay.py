@@ -66,7 +66,7 @@ def test_a_replay_repeats_to_the_bit(
     planner = Planner(tmp_path, capsys)
     assert planner("smoke", "--levels", level, planner.inspection(inspection(), HOST)) == 0
     run = planner.results / "c" / "hosts" / HOST / "runs" / f"{level}--r01"
-    words = ["rig", "replay", str(run), "--out", str(tmp_path / "out"), "--format", "json"]
+    words = ["rig", "replay", str(run), "--output", str(tmp_path / "out"), "--format", "json"]
     assert main([*words, "--once"]) == 0
     capsys.readouterr()
     with busy_host():

@@ -144,7 +144,7 @@ def test_a_model_is_exported_with_other_numbers(
 ) -> None:
     file = tmp_path / "zones.json"
     smaller = ["--capacity", "64MiB", "--set", "zones.capacity=2MiB"]
-    assert main(["model", "export", "zones-4m", *smaller, "--out", str(file)]) == ExitCode.OK
+    assert main(["model", "export", "zones-4m", *smaller, "--output", str(file)]) == ExitCode.OK
     zones = json.loads(file.read_text())["zones"]
     assert zones["capacity"] == {"value": "2MiB", "origin": "assumed", "source": "set by hand"}
     assert (zones["count"]["value"], zones["size"]["value"]) == (32, "4MiB")

@@ -139,12 +139,12 @@ def test_nothing_is_written_when_points_are_wrong(
     wrong = tmp_path / "mine.csv"
     wrong.write_text(points.FOLDER.joinpath("zn540.csv").read_text().replace("randread4k", "reads"))
     out = tmp_path / "mine.yml"
-    command = ["model", "fit", "zn540-1tb", "--points", str(wrong), "--out", str(out)]
+    command = ["model", "fit", "zn540-1tb", "--points", str(wrong), "--output", str(out)]
     assert main(command) == ExitCode.USAGE
     assert "unknown curve 'reads'" in capsys.readouterr().err
     assert not out.exists()
     out.write_text("mine")
-    assert main(["model", "fit", "zn540-1tb", "--out", str(out)]) == ExitCode.USAGE
+    assert main(["model", "fit", "zn540-1tb", "--output", str(out)]) == ExitCode.USAGE
     assert out.read_text() == "mine"
 
 
@@ -160,7 +160,7 @@ def test_refused_commands_alone_have_no_rate(
 
 
 def test_a_fit_needs_a_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["model", "fit", "zn540-1tb", "--out", str(tmp_path / "mine.yml"), "--rounds", "0"]
+    command = ["model", "fit", "zn540-1tb", "--output", str(tmp_path / "mine.yml"), "--rounds", "0"]
     assert main(command) == ExitCode.USAGE
     assert "--rounds 0 is less than 1" in capsys.readouterr().err
 

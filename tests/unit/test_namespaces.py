@@ -33,7 +33,14 @@ FIXTURES = Path(__file__).parents[1] / "fixtures/nvme/synthetic-zn540"
 LAYOUT = Path(__file__).parents[2] / "roles/namespaces/tasks/layout.yml"
 ZONE = 1077 * MIB
 WANTED = Wanted(Bytes(4 * GIB), Bytes(100 * ZONE), REST, 4096)
-ARGUMENTS = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}", "--cold", "rest"]
+ARGUMENTS = [
+    "--conventional-size",
+    "4GiB",
+    "--experiment-size",
+    f"{100 * ZONE}",
+    "--cold-size",
+    "rest",
+]
 
 Make = Callable[..., DriveHost]
 
@@ -302,7 +309,7 @@ def test_another_disk_beside_a_drive_is_refused(
     root = make().drive.root
     write_tree(root / "sys/class/block/sda", {"size": "8"})
     (root / "dev/sda").touch()
-    assert cli.main(["layout", "sda", "--experiment", "rest"]) == 3
+    assert cli.main(["layout", "sda", "--experiment-size", "rest"]) == 3
     assert "sda is not an NVMe drive" in capsys.readouterr().err
 
 
@@ -436,7 +443,7 @@ def test_layout_resumes_after_a_failure_of_any_step(
             apply(host)
     host.drive.fail = None
     # Another layout is not begun on top of half of this one.
-    assert zonelab(host, "--apply", arguments=["--experiment", "rest"]) == 2
+    assert zonelab(host, "--apply", arguments=["--experiment-size", "rest"]) == 2
     unproved = how == "after" and step in CREATIONS
     if unproved:
         delete_created(host, capsys)
@@ -584,7 +591,7 @@ def test_a_namespace_that_others_created_is_not_taken_for_the_own_one(
 ) -> None:
     host = make(blocks=(512, 4096, 4096), metadata=(0, 0, 8))
     host.drive.fail = (3, "before")  # the creation of the conventional namespace
-    arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
+    arguments = ["--conventional-size", "4GiB", "--experiment-size", f"{100 * ZONE}"]
     again = ("--apply", "--recreate", "SYNTHETIC")
     with pytest.raises(Killed):
         zonelab(host, *again, arguments=arguments)
@@ -598,7 +605,7 @@ def test_a_namespace_that_others_created_is_not_taken_for_the_own_one(
 
 def test_a_namespace_from_before_the_creation_is_not_taken_for_the_own_one(make: Make) -> None:
     host = make()
-    arguments = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}"]
+    arguments = ["--conventional-size", "4GiB", "--experiment-size", f"{100 * ZONE}"]
     again = ("--apply", "--recreate", "SYNTHETIC")
     for fail in ((2, "after"), (3, "before")):
         host.drive.fail = fail
@@ -709,7 +716,7 @@ def test_a_wrong_zone_capacity_is_found_in_the_new_namespace(
     make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = make(spaces={})
-    arguments = ["--experiment", f"{100 * 1000 * MIB}", "--zone-capacity", "1000MiB"]
+    arguments = ["--experiment-size", f"{100 * 1000 * MIB}", "--zone-capacity", "1000MiB"]
     assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", arguments=arguments) == 4
     assert f"zone_capacity is {ZONE}, not {1000 * MIB}" in capsys.readouterr().err
 
@@ -885,7 +892,7 @@ def test_consents_name_further_namespaces_to_delete(
 
     host.drive.spaces[3].attached = False
     host.drive.publish()
-    other = ["--experiment", "rest", "--conventional", "8GiB"]
+    other = ["--experiment-size", "rest", "--conventional-size", "8GiB"]
     host.filled = set()
     again = ("--apply", "--recreate", "SYNTHETIC")
     assert zonelab(host, *again, arguments=other) == 3
@@ -920,7 +927,7 @@ def test_drives_without_a_serial_number_are_left_alone(
         assert zonelab(host, *more) == 3
         assert "(Synthetic ZN540) reports no serial number" in capsys.readouterr().err
     assert host.drive.steps == []
-    as_it_is = ["--conventional", "4GiB", "--experiment", "rest"]
+    as_it_is = ["--conventional-size", "4GiB", "--experiment-size", "rest"]
     assert zonelab(host, "--apply", arguments=as_it_is) == 0
 
 

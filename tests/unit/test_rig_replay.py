@@ -376,7 +376,7 @@ def replayed(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     def call(*words: str, writes: str, start: str = "same") -> int:
         contents[:] = writes.split()
         inputs[0] = start
-        code = main(["rig", "replay", str(run), "--out", str(tmp_path / "out"), *words])
+        code = main(["rig", "replay", str(run), "--output", str(tmp_path / "out"), *words])
         assert not contents, "as many replays as expected"
         return code
 
