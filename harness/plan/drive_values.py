@@ -12,8 +12,8 @@ from harness import quantities
 from harness.plan.fields import FieldError, Model, checked
 
 TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-BANDWIDTHS = {"MiB/s": 2**20, "GiB/s": 2**30}
+BYTES = {unit: quantities.SIZES[unit] for unit in ("B", "KiB", "MiB", "GiB")}
+BANDWIDTHS = {f"{unit}/s": BYTES[unit] for unit in ("MiB", "GiB")}
 RATES = {**BANDWIDTHS, "/s": 1}
 
 T = TypeVar("T")
