@@ -16,7 +16,7 @@ from analysis.judge import (
     stats,
     wording,
 )
-from analysis.judge.cells import (
+from analysis.judge.cell_status import (
     NO_OK_RUN,
     CellStatus,
     absent_strata,

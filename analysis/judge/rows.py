@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import between_cells, cache, media, modelled, stats, timing, wal, worked
+from analysis.judge import between_cells, cache, media_sources, modelled, stats, timing, wal, worked
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.comparability import Difference
 from analysis.judge.select import metric_info
@@ -168,7 +168,7 @@ def _obstacles(
         return missing
     if blocking := [d.label for d in diff if d.blocking]:
         return blocking
-    guards = (cache.unlike, wal.unlike, media.unlike)
+    guards = (cache.unlike, wal.unlike, media_sources.unlike)
     return [reason for guard in guards if (reason := guard(key, info, base, level))]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis import numbers
-from analysis.judge import stats, zn540
+from analysis.judge import latencies, stats
 from analysis.judge.compare import Comparison
+from analysis.judge.latencies import LatencyCurve
 from analysis.judge.stats import Estimate
-from analysis.judge.zn540 import LatencyCurve
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from harness.store import packed
@@ -74,12 +74,12 @@ class ProbedCommand:
 def commands(one: Probed, treatment: Treatment) -> list[ProbedCommand]:
     """Return the timed commands of a treatment."""
     percent = one.percent(treatment)
-    reset = zn540.RESET_AFTER_FINISH if treatment.finish else zn540.RESET
+    reset = latencies.RESET_AFTER_FINISH if treatment.finish else latencies.RESET
     found = [
-        ProbedCommand("finish", treatment.finishes, zn540.at(zn540.FINISH, percent)),
-        ProbedCommand("reset", treatment.resets, zn540.at(reset, percent)),
+        ProbedCommand("finish", treatment.finishes, latencies.at(latencies.FINISH, percent)),
+        ProbedCommand("reset", treatment.resets, latencies.at(reset, percent)),
         ProbedCommand(
-            "first write", tuple(cycle[0] for cycle in treatment.writes), zn540.FIRST_WRITE
+            "first write", tuple(cycle[0] for cycle in treatment.writes), latencies.FIRST_WRITE
         ),
     ]
     return [command for command in found if command.samples]
@@ -149,7 +149,7 @@ class LatencyOrder:
 def _published(
     curve: LatencyCurve, percent: float, other: LatencyCurve, against: float
 ) -> float | None:
-    above, below = zn540.at(curve, percent), zn540.at(other, against)
+    above, below = latencies.at(curve, percent), latencies.at(other, against)
     return above / below if above and below else None
 
 
@@ -158,25 +158,25 @@ ORDERS = (
         "resetting a full zone takes longer than resetting a zone with one block",
         Timing("reset-100", "reset"),
         Timing("reset-block", "reset"),
-        _published(zn540.RESET, 100, zn540.RESET, 0.1),
+        _published(latencies.RESET, 100, latencies.RESET, 0.1),
     ),
     LatencyOrder(
         "resetting a zone with one block takes longer than resetting an empty zone",
         Timing("reset-block", "reset"),
         Timing("reset-0", "reset"),
-        _published(zn540.RESET, 0.1, zn540.RESET, 0),
+        _published(latencies.RESET, 0.1, latencies.RESET, 0),
     ),
     LatencyOrder(
         "finishing a zone with one block takes longer than finishing a half-full zone",
         Timing("finish-block", "finish"),
         Timing("finish-50", "finish"),
-        _published(zn540.FINISH, 0.1, zn540.FINISH, 50),
+        _published(latencies.FINISH, 0.1, latencies.FINISH, 50),
     ),
     LatencyOrder(
         "resetting a half-full zone takes longer than resetting a zone that was finished half full",
         Timing("reset-50", "reset"),
         Timing("finish-50", "reset"),
-        _published(zn540.RESET, 50, zn540.RESET_AFTER_FINISH, 50),
+        _published(latencies.RESET, 50, latencies.RESET_AFTER_FINISH, 50),
     ),
     LatencyOrder(
         "the first write after the reset of a full zone takes longer than one to a fresh zone",
@@ -188,7 +188,7 @@ ORDERS = (
         "the first write to a fresh zone takes longer than later ones",
         Timing("fresh", "first write"),
         Timing("fresh", "later writes"),
-        zn540.FIRST_WRITE / zn540.LATER_WRITE,
+        latencies.FIRST_WRITE / latencies.LATER_WRITE,
     ),
 )
 

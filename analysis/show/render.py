@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis import numbers
 from analysis.judge import power, wording
-from analysis.judge.cells import CellStatus
+from analysis.judge.cell_status import CellStatus
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.show import compare_columns

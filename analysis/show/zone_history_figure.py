@@ -8,9 +8,9 @@ from statistics import median
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from analysis.judge import zn540
+from analysis.judge import latencies
 from analysis.judge.compare import Comparison
-from analysis.judge.zn540 import LatencyCurve
+from analysis.judge.latencies import LatencyCurve
 from analysis.judge.zone_history import Probed, commands
 from analysis.show.drawing import GRID, Look, Plot, canvas, dots, finish, latency_axis, legend
 from analysis.show.groups import MARKERS, PALETTE
@@ -22,9 +22,9 @@ _NS_PER_US = 1000
 _STEPS = 200
 # Label, command, whether the zone was finished, published curve.
 _CURVES: tuple[tuple[str, str, bool, LatencyCurve], ...] = (
-    ("reset", "reset", False, zn540.RESET),
-    ("reset after finish", "reset", True, zn540.RESET_AFTER_FINISH),
-    ("finish", "finish", True, zn540.FINISH),
+    ("reset", "reset", False, latencies.RESET),
+    ("reset after finish", "reset", True, latencies.RESET_AFTER_FINISH),
+    ("finish", "finish", True, latencies.FINISH),
 )
 
 
@@ -67,7 +67,7 @@ def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
             look: Look = {"markersize": 3, "linewidth": 0.8, "alpha": 0.8, "label": label}
             dots(axes, range(1, len(times) + 1), times, f"{marker}-", color, **look)
             label = "_"  # only one legend entry per treatment
-    axes.axhline(zn540.LATER_WRITE * _US_PER_MS, color=GRID, linewidth=1.4, zorder=0)
+    axes.axhline(latencies.LATER_WRITE * _US_PER_MS, color=GRID, linewidth=1.4, zorder=0)
     axes.set_ylim(bottom=0)
     latency_axis(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.judge.unchecked import times_unchecked
+from analysis.judge.slower_runs import times_unchecked
 from harness.cli import main as cli
 from harness.cli.output import say_on_stderr, statuses
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError

@@ -11,7 +11,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.judge.unchecked import times_unchecked
+from analysis.judge.slower_runs import times_unchecked
 from harness.cli import confirm, native_study
 from harness.cli.main import complain
 from harness.cli.output import add_repeatable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import levels, workloads
 from harness.rig.model import PROJECT, Rig
-from harness.rig.native import packages, source_hash
+from harness.rig.native_build import packages, source_hash
 from harness.rig.releases import releases
 from harness.store import checksums
 

@@ -25,7 +25,7 @@ from harness.store.ledger import (
     OwnCounts,
     Snapshot,
 )
-from harness.store.media import ModelledMedia
+from harness.store.media_record import ModelledMedia
 from harness.store.result import Utilisation
 from harness.store.spec import ColdSpec
 from harness.workloads import program_of

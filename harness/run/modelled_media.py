@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from harness.run import closures
 from harness.store.ledger import MODELLED_MEDIA, Closure, ClosureState, Snapshot
-from harness.store.media import ModelledMedia
+from harness.store.media_record import ModelledMedia
 
 _REFUSED = "the kernel counts commands that the device refused"
 

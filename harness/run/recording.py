@@ -23,7 +23,7 @@ from harness.quantities import SECTOR
 from harness.run.ledger import BarrierSnapshot
 from harness.store import checksums, packed, write_records
 from harness.store.files import dumps, load_record, write_atomic
-from harness.store.media import (
+from harness.store.media_record import (
     COMMANDS,
     NAME,
     MediaInterval,

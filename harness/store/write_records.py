@@ -17,7 +17,7 @@ from typing import IO
 from harness.errors import ConfigError
 from harness.quantities import SECTOR
 from harness.store import packed
-from harness.store.media import MediaInterval
+from harness.store.media_record import MediaInterval
 
 _MAGIC = b"zonelab-writes-1\n"
 _RECORD = struct.Struct("<QQII")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ConfigError, ToolFailed
-from harness.store.media import MediaInterval
+from harness.store.media_record import MediaInterval
 from harness.tools import native, proc
 
 PROGRAM = "zonemodel"

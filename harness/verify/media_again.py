@@ -13,7 +13,7 @@ from harness.errors import HostError, ZonelabError
 from harness.run.recording import unpacked
 from harness.store import rundir, write_records
 from harness.store.campaign import CampaignPaths
-from harness.store.media import COMMANDS, MediaInterval, MediaRecord
+from harness.store.media_record import COMMANDS, MediaInterval, MediaRecord
 from harness.store.spec import MediaModel
 from harness.tools import zonemodel
 from harness.verify.stored import read_media

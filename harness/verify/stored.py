@@ -19,8 +19,8 @@ from harness.store import packed
 from harness.store.codec import decode
 from harness.store.files import load_record, parse_json, read_json, to_record
 from harness.store.ledger import Ledger, Snapshot
-from harness.store.media import NAME as MEDIA
-from harness.store.media import MediaRecord
+from harness.store.media_record import NAME as MEDIA
+from harness.store.media_record import MediaRecord
 from harness.store.result import Metric
 from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log

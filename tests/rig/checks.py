@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.rig.native import source_hash
+from harness.rig.native_build import source_hash
 from harness.rig.recipe import NATIVE
 
 from .conftest import RigHandle

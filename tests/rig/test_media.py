@@ -14,7 +14,7 @@ import pytest
 from harness.store import packed
 from harness.store.files import load_record
 from harness.store.ledger import COLD, ClosureState, Ledger
-from harness.store.media import MediaRecord
+from harness.store.media_record import MediaRecord
 from harness.store.result import Result, Status
 from harness.verify.stored import read_media
 

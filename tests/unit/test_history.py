@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.judge import zn540, zone_history
+from analysis.judge import latencies, zone_history
 from analysis.judge.compare import Comparison, compare
 from analysis.read.load import load
 from analysis.show import zone_history_figure
@@ -40,7 +40,7 @@ PHASE = PhaseSpec(
 
 def test_the_workload_and_the_page_name_the_source_of_the_curves() -> None:
     """The report prints measured means beside those of the source at equal occupancies."""
-    (source,) = re.findall(r"Source: data of (.+ et al\. \d{4})", zn540.__doc__ or "")
+    (source,) = re.findall(r"Source: data of (.+ et al\. \d{4})", latencies.__doc__ or "")
     workload = (CONFIGS / "workloads/reset-history.yml").read_text()
     head, _, section = (ROOT / "docs/methods.md").read_text().partition("## Prior history")
     assert head
@@ -49,9 +49,15 @@ def test_the_workload_and_the_page_name_the_source_of_the_curves() -> None:
     assert f"The occupancies are those of the curves of {source}" in comment
     zones = yaml.safe_load(workload)["zones"]
     named = {"block": 0.0004, "all-but-block": 99.9996}
-    for field, curve in (("occupancies", zn540.RESET), ("finish_occupancies", zn540.FINISH)):
+    for field, curve in (
+        ("occupancies", latencies.RESET),
+        ("finish_occupancies", latencies.FINISH),
+    ):
         for occupancy in zones[field]:
-            assert zn540.at(curve, named.get(occupancy, occupancy)) is not None, (field, occupancy)
+            assert latencies.at(curve, named.get(occupancy, occupancy)) is not None, (
+                field,
+                occupancy,
+            )
 
 
 def output(rng: random.Random, *, full: float) -> str:
@@ -164,5 +170,5 @@ def test_only_what_differs_most_is_drawn(tmp_path: Path) -> None:
     [(0, 1.077), (0.0977, 1.686), (6.25, 5.154), (7, None), (100, 16.187), (99.9, None)],
 )
 def test_nothing_published_is_interpolated(percent: float, milliseconds: float | None) -> None:
-    assert zn540.at(zn540.RESET, percent) == milliseconds
-    assert zn540.at(zn540.RESET_AFTER_FINISH, 99.9) == 15.372
+    assert latencies.at(latencies.RESET, percent) == milliseconds
+    assert latencies.at(latencies.RESET_AFTER_FINISH, 99.9) == 15.372

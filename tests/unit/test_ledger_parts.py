@@ -20,7 +20,7 @@ from harness.store.ledger import (
     Trace,
     Witness,
 )
-from harness.store.media import ModelledMedia
+from harness.store.media_record import ModelledMedia
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.workloads.load_program import BareCounts, Parsed
 from tests.fixtures.barriers import OTHER, ZONED, counters

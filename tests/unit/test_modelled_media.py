@@ -8,7 +8,7 @@ import pytest
 
 from harness.run import modelled_media
 from harness.store.ledger import ClosureState, Snapshot
-from harness.store.media import MediaInterval, MediaRecord, ModelledMedia, at_barrier
+from harness.store.media_record import MediaInterval, MediaRecord, ModelledMedia, at_barrier
 from tests.fixtures.barriers import counters
 
 MODEL = "conventional-7op-0a1b2c3d"

@@ -17,7 +17,7 @@ from analysis.judge import claims, family, modelled
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.side import Side
-from analysis.judge.unchecked import times_unchecked
+from analysis.judge.slower_runs import times_unchecked
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord, load, load_pool
 from analysis.show import repeat

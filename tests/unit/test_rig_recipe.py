@@ -14,7 +14,7 @@ import yaml
 from harness import levels
 from harness.errors import ConfigError, ToolFailed
 from harness.rig import apt, image, model, prerequisites, recipe
-from harness.rig.native import LISTS, packages, source_hash
+from harness.rig.native_build import LISTS, packages, source_hash
 from harness.rig.releases import releases
 from harness.rig.talk import Talk
 

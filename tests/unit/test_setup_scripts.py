@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.rig.native import packages
+from harness.rig.native_build import packages
 
 ROOT = Path(__file__).parents[2]
 FAKE = """#!/bin/sh

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.store import write_records
-from harness.store.media import MediaInterval
+from harness.store.media_record import MediaInterval
 from harness.store.write_records import Kind, WriteCommand
 
 MARKS = {"cold": 2_000_000, "up": 1_000_000}  # in the order of their times, whatever the map has

@@ -29,7 +29,7 @@ def source_hash(tree: Path) -> str:
 def main(argv: list[str]) -> int:
     """Print the hash of one tree; for roles/native."""
     if len(argv) != 1 or not Path(argv[0]).is_dir():
-        print("usage: python -m harness.rig.native TREE", file=sys.stderr)  # noqa: T201
+        print("usage: python -m harness.rig.native_build TREE", file=sys.stderr)  # noqa: T201
         return 2
     print(source_hash(Path(argv[0])))  # noqa: T201
     return 0
