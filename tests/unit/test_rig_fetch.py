@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +30,13 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.paths = Paths(folder / "state", folder / "run")
         self.up = False
+        self.looks = 0  # whether it is up
         self.commands: list[str] = []
+
+    def state(self, _: str) -> Machine | None:
+        """Return this machine if it is up; stands for ``state.read``."""
+        self.looks += 1
+        return self if self.up else None
 
     def run(self, name: str, command: str, **_: Any) -> Completed:
         assert (name, self.up) == (RIG, True)
@@ -45,7 +52,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     found = Machine(tmp_path)
     monkeypatch.setattr(fetch, "_PATHS", found.paths)
     monkeypatch.setattr(guest, "run", found.run)
-    monkeypatch.setattr(state, "read", lambda _: found if found.up else None)
+    monkeypatch.setattr(state, "read", found.state)
     return found
 
 
@@ -112,16 +119,15 @@ def test_runs_are_copied_while_the_machine_is_up(
 ) -> None:
     """Before the boot, without a campaign and after a failure, it looks again."""
     monkeypatch.setattr(fetch, "_EVERY", 0.01)
+    before = threading.enumerate()
     with fetch.fetching(model.load(RIG), campaign):
-        time.sleep(0.05)
+        wait(lambda: machine.looks > 2)  # two whole rounds
         assert not machine.commands
         machine.up = True
         wait(lambda: len(machine.commands) > 1)  # no campaign there: ls fails
         name = finish(machine, campaign, 0)
         wait(lambda: campaign.runs(HOST).is_dir() and stored(campaign) == [name])
-    looks = len(machine.commands)
-    time.sleep(0.05)
-    assert len(machine.commands) == looks
+    assert threading.enumerate() == before
 
 
 def wait(condition: Callable[[], bool]) -> None:
