@@ -234,26 +234,17 @@ def compare(
     apart = noise.floor_cells(pool.latest, contrast, baseline)
     compared = [run for run in chosen_runs if run.cell not in apart]
     groups = strata(compared, contrast)
-    stratum_by_run = {run: stratum for stratum, members in groups.items() for run in members}
-    labels = steady.label_phases(
-        [run for run in compared if run.ok],
-        lambda run: (label(run, contrast), stratum_by_run[run]),
-    )
+    labels = _steady_labels(groups, contrast)
     one = one_number.others_of(keys, groups, claimed)
     keys = list(one)
     judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
-    order = {key: index for index, key in enumerate(keys)}
-    judged.sort(key=lambda keyed: order[keyed.row.metric])
+    judged.sort(key=lambda keyed: keys.index(keyed.row.metric))
     declared, claims = family.declared(judge)
     marked = family.mark(judge, judged, declared)
     rows = [_with_same_numbers(row, one[row.metric]) for row in marked]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
-    absent = {
-        name: why
-        for name, why in absent_strata(contrast, baseline, values, groups).items()
-        if skipped.get(name, "").startswith(NO_OK_RUN) or name not in skipped
-    }
+    absent = _absent(skipped, absent_strata(contrast, baseline, values, groups))
     return Comparison(
         pool=pool,
         runs=tuple(compared),
@@ -276,6 +267,25 @@ def compare(
         claims=tuple(claims),
         asked=bool(metrics),
     )
+
+
+def _steady_labels(
+    groups: Mapping[str, Sequence[RunRecord]], contrast: str
+) -> tuple[PhaseSteady, ...]:
+    """Return the label of every measured phase, by value and stratum; ``groups`` are strata."""
+    strata_of_ok = {run: name for name, runs in groups.items() for run in runs if run.ok}
+    return steady.label_phases(
+        list(strata_of_ok), lambda run: (label(run, contrast), strata_of_ok[run])
+    )
+
+
+def _absent(skipped: Mapping[str, str], absent: Mapping[str, str]) -> dict[str, str]:
+    """Return the absent strata, without those that a better reason explains."""
+    return {
+        name: why
+        for name, why in absent.items()
+        if skipped.get(name, NO_OK_RUN).startswith(NO_OK_RUN)
+    }
 
 
 def _judged(
