@@ -101,51 +101,9 @@ def execute_plan(
                 paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
                 own.publish(announcement(own.path, plan.campaign, "running", "starting"))
                 _prepare(plan, paths, host, say)
-            done = {run.run: _newest(paths.runs(plan.campaign), run) for run in runs}
-            pending = [
-                _next_attempt(run, done[run.run]) for run in runs if _due(done[run.run], request)
-            ]
-            kept = [r.status.value for r in done.values() if r and not _due(r, request)]
-            progress = ProgressPublisher(
-                own.publish,
-                plan.campaign,
-                kept,
-                pending,
-                clock=host.monotonic,
+            new = _execute_due(
+                plan, runs, request, host=host, levels=levels, say=say, stop=stop, own=own
             )
-            journal = Journal(paths.journal)
-            guard = Guard(host, journal, request.erase, say)
-            if pending:
-                with stop.deferred():
-                    for line in release(host, journal, guard, _devices(runs)):
-                        say(line)
-            with (
-                cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups,
-                closing_tracer(host, paths.runtime / "tracer", pending) as tracer,
-            ):
-                context = RunContext(
-                    host=host,
-                    levels=levels,
-                    program=request.program,
-                    paths=paths,
-                    journal=journal,
-                    guard=guard,
-                    stop=stop,
-                    progress=progress,
-                    cgroups=groups,
-                    tracer=tracer,
-                    say=say,
-                )
-                tracer.prepare()
-                for spec in pending:
-                    stop.check()
-                    _execute_one(context, plan.campaign, spec)
-            if pending:
-                seal(host, guard, journal, _devices(runs))
-            progress.finish()
-            if pending:
-                for line in guard.notices({device.identity.key for device in _devices(runs)}):
-                    say(f"note: {line}")
         except ZonelabError as error:
             after(
                 error,
@@ -153,7 +111,6 @@ def execute_plan(
                 although_hung=True,
             )
             raise
-    new = {spec.run for spec in pending}
     return [_outcome(paths.runs(plan.campaign), run, new) for run in runs]
 
 
@@ -172,6 +129,61 @@ def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -
     for line in recover(host, paths):
         say(line)
     _adopt_plan(plan, paths.campaign(plan.campaign) / "plan.json")
+
+
+def _execute_due(
+    plan: Plan,
+    runs: Sequence[RunSpec],
+    request: Request,
+    *,
+    host: Host,
+    levels: Mapping[str, Level],
+    say: Callable[[str], None],
+    stop: Stop,
+    own: Pulse,
+) -> set[str]:
+    """Execute the runs that are missing or to be retried; return their names.
+
+    Devices of earlier runs are released before, and whole contents are recorded afterwards.
+    """
+    paths = request.paths
+    pending, kept = _due_runs(paths.runs(plan.campaign), runs, request)
+    devices = _devices(runs)
+    progress = ProgressPublisher(own.publish, plan.campaign, kept, pending, clock=host.monotonic)
+    journal = Journal(paths.journal)
+    guard = Guard(host, journal, request.erase, say)
+    if pending:
+        with stop.deferred():
+            for line in release(host, journal, guard, devices):
+                say(line)
+    with (
+        cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups,
+        closing_tracer(host, paths.runtime / "tracer", pending) as tracer,
+    ):
+        context = RunContext(
+            host=host,
+            levels=levels,
+            program=request.program,
+            paths=paths,
+            journal=journal,
+            guard=guard,
+            stop=stop,
+            progress=progress,
+            cgroups=groups,
+            tracer=tracer,
+            say=say,
+        )
+        tracer.prepare()
+        for spec in pending:
+            stop.check()
+            _execute_one(context, plan.campaign, spec)
+    if pending:
+        seal(host, guard, journal, devices)
+    progress.finish()
+    if pending:
+        for line in guard.notices({device.identity.key for device in devices}):
+            say(f"note: {line}")
+    return {spec.run for spec in pending}
 
 
 def _execute_one(context: RunContext, campaign: str, spec: RunSpec) -> None:
@@ -244,6 +256,16 @@ def _adopt_plan(plan: Plan, path: Path) -> None:
 def _newest(runs: Path, run: RunSpec) -> Result | None:
     folders = attempts(runs, run.run)
     return load_result(folders[-1]) if folders else None
+
+
+def _due_runs(
+    folder: Path, runs: Sequence[RunSpec], request: Request
+) -> tuple[list[RunSpec], list[str]]:
+    """Return the next attempts of the runs to execute, and the statuses of those that are kept."""
+    newest = [(run, _newest(folder, run)) for run in runs]
+    pending = [_next_attempt(run, result) for run, result in newest if _due(result, request)]
+    kept = [r.status.value for _, r in newest if r and not _due(r, request)]
+    return pending, kept
 
 
 def _due(result: Result | None, request: Request) -> bool:
