@@ -1,7 +1,7 @@
 """Each kind of change touches the files that its recipe in CONTRIBUTING names, and no other.
 
 A copy of zonelab gets a toy of each kind, and plans, runs, compares and verifies a study with them
-(toy_study.py). No module is patched.
+(toy_study.py). The checks of rooms and pages pass in it, too. No module is patched.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests/fixtures"
+CHECKS = ("tests/unit/test_boundaries.py", "tests/unit/test_rows_of_pages.py")
 PARTS = (
     "harness",
     "analysis",
     "configs",
+    "docs",
     "requirements",
     "tests/runner",
     "tests/fixtures",
     "tests/conftest.py",
+    *CHECKS,
     "pyproject.toml",
 )
 NEW = {
@@ -34,11 +37,24 @@ NEW = {
     "configs/releases/toy.yml": "toy_release.yml",
     "configs/rigs/toy.yml": "toy_rig.yml",
 }
-# A file with a table, the table's name, and the file with the new entry.
+# A file with a table, the table's name, and the files with new entries.
 ENTRIES = {
-    "harness/metrics/catalogue.py": ("_ENTRIES", "toy_metric.py"),
+    "harness/metrics/catalogue.py": ("_ENTRIES", "toy_metric.py", "toy_run_metric.py"),
     "analysis/show/compare_columns.py": ("COLUMNS", "toy_column.py"),
     "analysis/judge/bottleneck.py": ("SIGNS", "toy_label.py"),
+}
+# A file, one of its lines, and the line that follows it then.
+LINES = {
+    "harness/run/run_metrics.py": (
+        '        "run.utilisation": Metric(used, "1"),',
+        '        "run.toy_phases": Metric(len(facts), "1"),',
+    ),
+}
+# A page and its new rows.
+ROWS = {
+    "docs/levels.md": "| `toy` | `mkdir` | zoned | `colour` |",
+    "docs/rigs.md": "| `toy` | this test | 32 zones of 8 MiB that hold 4 MiB |",
+    "docs/methods.md": "| `toy-bound` | toys come in batches |",
 }
 
 
@@ -63,28 +79,39 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 ROOT / part, root / part, ignore=shutil.ignore_patterns("native", "__pycache__")
             )
         else:
+            (root / part).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / part, root / part)
     for target, source in NEW.items():
         assert not (root / target).exists()
         shutil.copy(FIXTURES / source, root / target)
-    for target, (table, source) in ENTRIES.items():
-        file = root / target
-        head, begin, rest = file.read_text().partition(f"\n{table} = (\n")
-        assert begin, f"{target} has no {table}"
-        file.write_text(f"{head}{begin}    {entry(FIXTURES / source)},\n{rest}")
+    for target, (table, *sources) in ENTRIES.items():
+        new = "".join(f"    {entry(FIXTURES / source)},\n" for source in sources)
+        add(root / target, f"\n{table} = (\n", new)
+    for target, (line, new) in LINES.items():
+        add(root / target, f"\n{line}\n", f"{new}\n")
+    for page, row in ROWS.items():
+        with (root / page).open("a") as file:
+            file.write(f"\n{row}\n")
     return root
+
+
+def add(file: Path, place: str, new: str) -> None:
+    """Insert text after the one place."""
+    text = file.read_text()
+    assert text.count(place) == 1, f"{file} has {text.count(place)} of {place!r}"
+    file.write_text(text.replace(place, place + new))
 
 
 # Ten kinds of change, and what the recipe of each names.
 RECIPES = {
-    "A level.": ("harness/levels/",),
+    "A level.": ("harness/levels/", "docs/levels.md"),
     "A program for phases": ("harness/workloads/",),
-    "A rig.": ("configs/rigs/",),
+    "A rig.": ("configs/rigs/", "docs/rigs.md"),
     "A release of a distribution.": ("configs/releases/",),
     "A validity rule.": ("harness/rules/",),
-    "A metric.": ("harness/metrics/catalogue.py",),
+    "A metric.": ("harness/metrics/catalogue.py", "harness/run/run_metrics.py"),
     "A column of `compare`.": ("analysis/show/compare_columns.py",),
-    "A bottleneck label.": ("analysis/judge/bottleneck.py",),
+    "A bottleneck label.": ("analysis/judge/bottleneck.py", "docs/methods.md"),
     "A garbage-collection policy of zlfs.": (
         "harness/native/zlfs/collect/victim.h",  # test_level_options.py reads it
         "harness/levels/zlfs.py",
@@ -97,20 +124,20 @@ RECIPES = {
 def test_the_recipe_names_the_files_of_a_change(kind: str) -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     recipe = text.partition(f"\n**{kind}")[2].partition("\n\n")[0]
-    assert [name for name in RECIPES[kind] if f"`{name}`" not in recipe] == []
+    assert [name for name in RECIPES[kind] if name not in recipe] == []
 
 
 def test_each_toy_is_where_a_recipe_puts_it() -> None:
     named = {name for names in RECIPES.values() for name in names}
-    touched = {f"{Path(target).parent}/" for target in NEW} | set(ENTRIES)
+    touched = {f"{Path(target).parent}/" for target in NEW} | {*ENTRIES, *LINES, *ROWS}
     assert touched <= named
     assert len(named - touched) == 2  # the policy of zlfs is compiled; no toy tries it
 
 
-@pytest.mark.slow
-def test_a_study_with_toys(house: Path) -> None:
+def in_house(house: Path, *tests: str) -> None:
+    """Run tests of the copy; none may fail or be skipped."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/runner/toy_study.py"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests],
         cwd=house,
         capture_output=True,
         text=True,
@@ -119,3 +146,13 @@ def test_a_study_with_toys(house: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout
+
+
+@pytest.mark.slow
+def test_a_study_with_toys(house: Path) -> None:
+    in_house(house, "tests/runner/toy_study.py")
+
+
+@pytest.mark.slow
+def test_no_other_file_must_list_the_toys(house: Path) -> None:
+    in_house(house, *CHECKS)

@@ -91,7 +91,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
         for fake, colour in zip(host.runs, ("red", "green"), strict=True)
     ]
     machine.change_plan(
-        hosts=(replace(host, runs=(*toys, *host.runs)),), metrics=("toys.toy_batches",)
+        hosts=(replace(host, runs=(*toys, *host.runs)),),
+        metrics=("toys.toy_batches", "run.toy_phases"),
     )
     ended = machine.run()
     assert ended.returncode == 4, ended.stderr  # one run is invalid
@@ -186,9 +187,10 @@ def test_the_program_runs(done: Done) -> None:
     assert done.results[1].metrics["toys.operations"].value == 20_000
 
 
-def test_the_metric_is_computed_and_the_rule_finds_its_issue(done: Done) -> None:
+def test_the_metrics_are_computed_and_the_rule_finds_its_issue(done: Done) -> None:
     result = done.results[1]
     assert result.metrics["toys.toy_batches"].value == 10_000
+    assert result.metrics["run.toy_phases"].value == 2
     assert [issue.phase for issue in result.issues if issue.code == "toy-phase"] == ["fill", "toys"]
 
 
@@ -202,6 +204,7 @@ def test_the_column_and_the_metric_are_compared(
     printed = json.loads(capsys.readouterr().out)
     rows = {row["metric"]: row for row in printed["rows"]}
     assert rows["toys.toy_batches"]["toy_runs"] == 1
+    assert rows["run.toy_phases"]["toy_runs"] == 1
 
 
 def test_the_label_is_given(done: Done) -> None:
