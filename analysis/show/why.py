@@ -5,7 +5,6 @@ M / U = L / U (RocksDB) * H / L (level) * M / H (device), see docs/methods.md#th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from analysis.judge import stats
@@ -70,6 +69,6 @@ def _factors(comparison: Comparison, phase: str, level: str, stratum: str) -> _F
 
 
 def _largest(best: _Factors, other: _Factors) -> str:
-    """Return the layer whose factors have the largest ratio, with both factors."""
-    layer = max(_LAYERS, key=lambda name: abs(math.log(best[name] / other[name])))
+    """Return the layer in which the best value gains most, with both factors."""
+    layer = max(_LAYERS, key=lambda name: other[name] / best[name])
     return f"{layer} (x{best[layer]:.2f} against x{other[layer]:.2f})"

@@ -13,7 +13,7 @@ from tests.fixtures.campaigns import with_metric, write_on_demand
 EXT4 = "conventional-ext4"
 NAMES = ("wa_lsm", "level_write_amplification", "wa_dev")
 # Level → L / U, H / L, M / H.
-FACTORS = {EXT4: (6.5, 1.2, 2.0), "f2fs": (6.5, 1.4, 1.0), "zlfs": (6.5, 1.05, 1.0)}
+FACTORS = {EXT4: (2.5, 1.2, 2.0), "f2fs": (6.5, 1.4, 0.66), "zlfs": (5.5, 1.05, 1.0)}
 
 
 def answered(folder: Path, metric: str = "wa_total", unknown: str = "") -> dict[str, str]:
