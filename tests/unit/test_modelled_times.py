@@ -494,6 +494,20 @@ def test_a_percentile_is_the_same_at_twice_the_dilation(
     assert _row(fast, slow).verdict is Verdict.LOWER, "a rate does not depend on percentiles"
 
 
+@pytest.mark.parametrize("metric", [TAIL, RATE])
+def test_a_value_must_be_known_in_every_slower_run(fast: Path, tmp_path: Path, metric: str) -> None:
+    def change(result: Result) -> Result:
+        slowed = _on_drive(dilation=16)(result)
+        if result.repetition == 1:
+            return slowed
+        slowed = with_metric(slowed, TAIL, None, "us")
+        slowed = with_metric(slowed, RATE, None, "ops/s")
+        return with_metric(slowed, RATE.replace("throughput", "seconds"), None, "s")
+
+    slow = _campaign(tmp_path / "slow", change, repetitions=2)
+    assert _row(fast, slow, metric=metric).verdict is Verdict.NOT_A_RESULT
+
+
 @pytest.mark.parametrize(
     ("factor", "floor", "word"),
     [
