@@ -175,7 +175,7 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
   // A fully granted zone stays active until its last block is written.
   const bool soon = std::ranges::any_of(zones_, [](const ZoneSpace& zone) {
     return zone.active && (zone.in_flight != 0 || zone.use == ZoneUse::kFinishing ||
-                           zone.use == ZoneUse::kResetting);
+                           zone.use == ZoneUse::kResetting || zone.use == ZoneUse::kSettling);
   });
   return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
 }
@@ -229,6 +229,7 @@ void Allocator::Failed(std::uint32_t index, std::uint64_t size, std::uint64_t wr
   ZoneSpace& zone = zones_[index];
   zone.in_flight -= size;
   zone.written += written;
+  zone.use = ZoneUse::kSettling;
   zone.broken = true;
   ++zone.failures;
 }

@@ -43,6 +43,7 @@ enum class ZoneUse : std::uint8_t {
   kFinishing,  // the caller finishes it
   kFull,
   kResetting,  // the caller resets it
+  kSettling,   // a write failed: the caller learns the zone's state from the device
 };
 
 // Bytes of a zone that are in use.
@@ -144,7 +145,8 @@ class Allocator {
   Decision Allocate(const Request& request);
   // Completes a granted write.
   void Written(std::uint32_t zone, const Kept& kept);
-  // Reports a granted write that failed after `written` bytes. The zone takes no more writes.
+  // Reports a granted write that failed after `written` bytes. The zone takes no more writes. Until
+  // Settled, it is kSettling: a reset now would race with the caller's commands.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
   // Returns a grant that was not written.
   void Canceled(std::uint32_t zone, std::uint64_t size);

@@ -128,8 +128,8 @@ std::string DumpJson(Volume* volume) {
                              {"lifetime", file.lifetime},
                              {"extents", std::move(extents)}});
   }
-  static constexpr const char* kUseNames[] = {"unusable",  "empty", "active",
-                                              "finishing", "full",  "resetting"};
+  static constexpr const char* kUseNames[] = {"unusable", "empty",     "active",  "finishing",
+                                              "full",     "resetting", "settling"};
   dump["zones"] = nlohmann::json::array();
   const std::vector<ZoneSpace> zones = volume->Zones();
   for (std::size_t i = 0; i < zones.size(); ++i) {

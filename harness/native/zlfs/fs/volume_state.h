@@ -33,7 +33,7 @@ struct VolumeState {
   // A file, its extents and its zones change together, so one mutex guards all of them.
   std::mutex mutex;                 // the state mutex; guards the members below
   std::condition_variable changed;  // signals a closed writer, a removed file or a changed zone
-  std::uint64_t returns = 0;        // counts closed writers, removed files and reset zones
+  std::uint64_t returns = 0;        // counts closed writers, removed files, reset and settled zones
   Namespace space;                  // with deleted files that are open; totals as of the mount
   std::unique_ptr<Allocator> allocator;  // set by the mount
   AllocationTrace trace;

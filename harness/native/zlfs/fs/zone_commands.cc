@@ -105,6 +105,7 @@ void ZoneCommands::Settle(std::uint32_t zone) {
   const std::lock_guard lock(state_->mutex);
   state_->changed.notify_all();
   state_->allocator->Settled(zone, after);
+  ++state_->returns;  // the zone may be resettable only now
   state_->trace.Add(Step::kTrouble, zone);
 }
 

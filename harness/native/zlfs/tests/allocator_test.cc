@@ -314,9 +314,23 @@ TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
   const Decision decision = allocator.Allocate(Data(1, 3, 2));
   allocator.Failed(decision.zone, decision.size, kBlock);
   EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, decision.zone);
+  allocator.Settled(decision.zone, Allocator::After::kActive);
   EXPECT_TRUE(allocator.Resettable(false).empty());
   allocator.Freed(decision.zone, Whole(2 * kBlock));
   EXPECT_EQ(allocator.Resettable(false), std::vector<std::uint32_t>{decision.zone});
+}
+
+TEST(Allocator, AFailedZoneIsNotResetBeforeItSettled) {
+  for (const auto after : {Allocator::After::kActive, Allocator::After::kClosed}) {
+    Allocator allocator(Blank(40, 10));
+    const Decision decision =
+        allocator.Allocate({.placement = {.cause = Cause::kOther}, .size = 2 * kBlock});
+    allocator.Failed(decision.zone, decision.size, kBlock);
+    EXPECT_TRUE(allocator.Resettable(true).empty());
+    EXPECT_EQ(allocator.active_zones(), 1U);
+    allocator.Settled(decision.zone, after);
+    EXPECT_EQ(allocator.Resettable(false), std::vector<std::uint32_t>{decision.zone});
+  }
 }
 
 TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {

@@ -147,6 +147,30 @@ TEST_F(BackgroundReset, AWriterWithoutSpaceWaitsForResets) {
   EXPECT_FALSE(held_->gave_up());
 }
 
+// A second reset would erase what the zone got after the first one.
+TEST_F(BackgroundReset, AZoneWhoseWriteFailedIsResetOnce) {
+  std::shared_ptr<File> manifest;
+  ASSERT_OK(volume_->files().Create("/MANIFEST", FileKind::kData, &manifest));
+  ASSERT_OK(volume_->writer().Append(manifest.get(), Content(2, 0, 5000)));
+  faulty_.Inject({.operation = Operation::kWrite, .landed_blocks = 1});
+  held_->Hold(ZoneCondition::kFull);  // zlfs finishes a zone whose write failed
+  std::thread fails([&] { EXPECT_OK(volume_->writer().Sync(manifest.get())); });
+  ASSERT_TRUE(held_->AwaitHeld());
+  ASSERT_OK(Put("/1"));  // its sync resets zones without content
+  const std::vector<ZoneSpace> zones = volume_->Zones();
+  EXPECT_EQ(std::ranges::count(zones, ZoneUse::kResetting, &ZoneSpace::use), 0);
+  held_->Release();
+  fails.join();
+  for (const char* name : {"/2", "/3"}) ASSERT_OK(Put(name));
+  EXPECT_FALSE(held_->gave_up());
+  ASSERT_OK(volume_->writer().FinishWriting(manifest.get()));
+  manifest.reset();
+  ASSERT_OK(volume_->Close());
+  EXPECT_EQ(volume_->totals().resets_data, 1U);
+  EXPECT_EQ(std::ranges::count(volume_->Zones(), ZoneUse::kEmpty, &ZoneSpace::use),
+            static_cast<std::ptrdiff_t>(volume_->Space().empty_zones));
+}
+
 // Each file fills more than half of a zone, so that its close finishes the zone.
 class BackgroundFinish : public BackgroundTest {
  protected:
