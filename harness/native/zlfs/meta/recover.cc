@@ -82,14 +82,13 @@ class SealedZone {
       RETURN_IF_ERROR(Get(offset, kHeaderSize, &bytes));
       SealedHeader header;
       if (!ReadHeader(bytes, magic, &header)) {
-        return EndsAt(offset) ? IOStatus::OK() : Corrupt(error, zone_, offset, "no header");
+        return EndsAt(offset, Corrupt(error, zone_, offset, "no header"));
       }
       const std::size_t size = SealedSize(header.size, block_);
       if (offset + size > limit_) return Torn(offset, header);
       RETURN_IF_ERROR(Get(offset, size, &bytes));
       if (!ContentIsRight(bytes, header)) {
-        return EndsAt(offset + size) ? IOStatus::OK()
-                                     : Corrupt(error, zone_, offset, "wrong checksum");
+        return EndsAt(offset + size, Corrupt(error, zone_, offset, "wrong checksum"));
       }
       if (header.number <= number || header.previous != previous) {
         return Corrupt(error, zone_, offset, "out of order");
@@ -105,18 +104,20 @@ class SealedZone {
  private:
   static constexpr std::size_t kWindow = 1 << 20;
 
-  // Returns whether the zone is finished and has only unwritten blocks from `offset` on. A mount
-  // that finds too many active zones finishes some. If it crashes before its roll-over, such a zone
-  // may end with a torn block and unwritten ones. Without a write pointer, reads beyond the content
-  // may fail.
-  bool EndsAt(std::uint64_t offset) {
-    for (std::uint64_t size; finished_ && offset < limit_; offset += size) {
+  // Returns OK if the zone is finished and has only unwritten blocks from `offset` on, and
+  // `otherwise` if not. A mount that finds too many active zones finishes some. If it crashes
+  // before its roll-over, such a zone may end with a torn block and unwritten ones. Without a write
+  // pointer, reads beyond the content may fail.
+  IOStatus EndsAt(std::uint64_t offset, const IOStatus& otherwise) {
+    if (!finished_) return otherwise;
+    for (std::uint64_t size; offset < limit_; offset += size) {
       size = std::min(kWindow, limit_ - offset);
       std::string_view bytes;
-      if (!Get(offset, size, &bytes).ok()) return blind_;
-      if (!IsUnwritten(bytes)) return false;
+      const IOStatus status = Get(offset, size, &bytes);
+      if (!status.ok()) return blind_ ? IOStatus::OK() : status;
+      if (!IsUnwritten(bytes)) return otherwise;
     }
-    return finished_;
+    return IOStatus::OK();
   }
 
   // Only the last sealed block can be torn. If a later one follows, the size is corrupt.

@@ -1188,6 +1188,35 @@ TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
   }
 }
 
+// The blocks behind the pieces could hold more of them.
+TEST(Failure, AnUnreadableRestOfALogZoneIsNamed) {
+  Rig rig;
+  std::uint32_t zone = 0;
+  {
+    const auto killed = rig.MountFaulty();
+    const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
+    ASSERT_OK(killed->writer().Sync(log.get()));
+    zone = log->extents.back().zone;
+    rig.faulty->DieAfter(0);
+  }
+  const std::uint64_t end = InfoOf(*rig.device, zone).write_pointer;
+  ASSERT_OK(rig.device->FinishZone(zone));
+  auto device = std::make_unique<UnreadableDevice>(rig.device.get());
+  device->Lose(zone, end + 4096);
+  const std::string violations = Violations(device.get());
+  EXPECT_TRUE(violations.starts_with("10: /1.log: the end from byte 5000 on")) << violations;
+  const auto volume = MountOk(std::move(device));
+  ASSERT_NE(volume, nullptr);
+  std::shared_ptr<File> file;
+  ASSERT_OK(volume->files().Open("/1.log", &file));
+  std::string content(5000, '\0');
+  Slice read;
+  ASSERT_OK(volume->reader().Read(file.get(), 0, content.size(), &read, content.data()));
+  EXPECT_EQ(read.ToString(), Content(1, 0, 5000));
+  EXPECT_ERROR(volume->reader().Read(file.get(), 5000, 1, &read, content.data()), "lost-content");
+}
+
 // A log zone with a damaged piece refuses mounts. No later mount can read more of it.
 TEST(Failure, ARepairEndsALogBeforeADamagedPiece) {
   Rig rig;
