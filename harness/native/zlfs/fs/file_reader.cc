@@ -40,30 +40,37 @@ IOStatus FileReader::Read(File* file, std::uint64_t offset, std::size_t size, Sl
   *read = Slice();
   std::shared_ptr<const ExtentMap> map = Map(file);
   std::uint64_t end = offset + size;
-  std::unique_lock tail(file->tail_mutex, std::defer_lock);
   if (end > map->size) {
     // The end of the file may still be in the writer's buffer. Release the map before locking: the
     // writer may be waiting for readers to unpin a zone.
     map.reset();
-    tail.lock();
-    map = Map(file);
-    if (file->lost_zone) {
-      const std::lock_guard lock(state_->mutex);  // guards the name
-      return IOStatus::IOError(
-          "lost-content", file->name + " from byte " + std::to_string(map->size) + " on: zone " +
-                              std::to_string(*file->lost_zone) + " cannot be read");
-    }
-    end = std::min(end, map->size + file->tail_size);
+    RETURN_IF_ERROR(ReadTail(file, offset, &end, to, &map));
   }
   if (offset >= end) return IOStatus::OK();
+  // The map pins the zones, so no lock delays other readers during this read.
   const std::uint64_t stored = std::clamp(map->size, offset, end) - offset;
-  const std::uint64_t buffered = end - offset - stored;
   RETURN_IF_ERROR(ReadExtents(*map, offset, stored, to));
-  if (buffered > 0) {
-    const char* const from = file->tail.get() + file->tail_head() + (offset + stored - map->size);
-    std::memcpy(to + stored, from, buffered);
-  }
   *read = Slice(to, end - offset);
+  return IOStatus::OK();
+}
+
+IOStatus FileReader::ReadTail(File* file, std::uint64_t offset, std::uint64_t* end, char* to,
+                              std::shared_ptr<const ExtentMap>* map) {
+  const std::lock_guard tail(file->tail_mutex);
+  *map = Map(file);
+  const std::uint64_t stored = (*map)->size;
+  if (file->lost_zone) {
+    const std::lock_guard lock(state_->mutex);  // guards the name
+    return IOStatus::IOError("lost-content", file->name + " from byte " + std::to_string(stored) +
+                                                 " on: zone " + std::to_string(*file->lost_zone) +
+                                                 " cannot be read");
+  }
+  *end = std::min(*end, stored + file->tail_size);
+  const std::uint64_t from = std::max(offset, stored);
+  if (from < *end) {
+    const char* const buffered = file->tail.get() + file->tail_head() + (from - stored);
+    std::memcpy(to + (from - offset), buffered, *end - from);
+  }
   return IOStatus::OK();
 }
 

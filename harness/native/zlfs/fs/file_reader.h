@@ -36,6 +36,11 @@ class FileReader {
   }
 
  private:
+  // Lowers `*end` to the end of the file. Copies the part of [offset, *end) that is in the writer's
+  // buffer; `to` is for the byte at `offset`. `*map` receives the extents of all bytes before it.
+  IOStatus ReadTail(File* file, std::uint64_t offset, std::uint64_t* end, char* to,
+                    std::shared_ptr<const ExtentMap>* map);
+
   VolumeState* const state_;
   ReadPool pool_;
   // A pin is taken only with the state mutex held, and released without a lock.

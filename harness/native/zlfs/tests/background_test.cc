@@ -1,5 +1,5 @@
-// Resets and finishes in the background, on a device that holds them back until the test releases
-// them.
+// Resets, finishes and reads that take long, on a device that holds them back until the test
+// releases them.
 
 #include <gtest/gtest.h>
 
@@ -30,9 +30,15 @@ class HeldDevice final : public ForwardingDevice {
     const std::lock_guard lock(mutex_);
     held_ = to;
   }
+  // From now on reads wait until Release.
+  void HoldReads() {
+    const std::lock_guard lock(mutex_);
+    holds_reads_ = true;
+  }
   void Release() {
     const std::lock_guard lock(mutex_);
     held_.reset();
+    holds_reads_ = false;
     changed_.notify_all();
   }
   // Returns when a command waits, or false after a long time.
@@ -48,20 +54,28 @@ class HeldDevice final : public ForwardingDevice {
 
  private:
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
-    std::unique_lock lock(mutex_);
-    if (held_ == to) {
-      ++waiting_;
-      changed_.notify_all();
-      gave_up_ |= !changed_.wait_for(lock, kTooLong, [this, to] { return held_ != to; });
-      --waiting_;
-    }
-    lock.unlock();
+    Wait([this, to] { return held_ == to; });
     return inner_->ChangeZone(zone, to);
+  }
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    Wait([this] { return holds_reads_; });
+    return inner_->Read(zone, offset, size, buffer);
+  }
+  // Waits while `holds` returns true.
+  void Wait(const std::function<bool()>& holds) {
+    std::unique_lock lock(mutex_);
+    if (!holds()) return;
+    ++waiting_;
+    changed_.notify_all();
+    gave_up_ |= !changed_.wait_for(lock, kTooLong, [&holds] { return !holds(); });
+    --waiting_;
   }
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::optional<ZoneCondition> held_;
+  bool holds_reads_ = false;
   bool gave_up_ = false;
   std::size_t waiting_ = 0;
 };
@@ -145,6 +159,30 @@ TEST_F(BackgroundReset, AWriterWithoutSpaceWaitsForResets) {
   for (int i = 1; i < count - 1; ++i) EXPECT_OK(Put("/again" + std::to_string(i))) << i;
   releases.join();
   EXPECT_FALSE(held_->gave_up());
+}
+
+// Other readers and the writer need the mutex that a read beyond the stored bytes takes.
+TEST_F(BackgroundReset, AReadOfTheEndDelaysNoOtherCall) {
+  std::shared_ptr<File> file;
+  ASSERT_OK(volume_->files().Create("/1", FileKind::kData, &file));
+  ASSERT_OK(volume_->writer().Append(file.get(), Content(1, 0, 5000)));
+  ASSERT_OK(volume_->writer().Sync(file.get()));
+  ASSERT_OK(volume_->writer().Append(file.get(), Content(1, 5000, 100)));
+  held_->HoldReads();
+  std::string content(6000, '\0');
+  Slice read;
+  std::thread reads([&] {
+    EXPECT_OK(volume_->reader().Read(file.get(), 0, content.size(), &read, content.data()));
+  });
+  ASSERT_TRUE(held_->AwaitHeld());
+  EXPECT_EQ(volume_->reader().Size(file.get()), 5100U);
+  ASSERT_OK(volume_->writer().Append(file.get(), Content(1, 5100, 100)));
+  ASSERT_OK(volume_->writer().Sync(file.get()));
+  held_->Release();
+  reads.join();
+  EXPECT_FALSE(held_->gave_up());
+  EXPECT_EQ(read.ToString(), Content(1, 0, 5100));
+  ASSERT_OK(volume_->writer().FinishWriting(file.get()));
 }
 
 // A second reset would erase what the zone got after the first one.
