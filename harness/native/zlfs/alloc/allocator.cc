@@ -69,7 +69,7 @@ std::optional<std::uint32_t> Allocator::Inherited(std::uint8_t lifetime) const {
   return unowned && zones_[*unowned].lifetime == lifetime ? unowned : std::nullopt;
 }
 
-bool Allocator::MayOpen(Cause cause) const {
+bool Allocator::WithinLimit(Cause cause) const {
   const auto without = kSharedCauses - static_cast<std::uint32_t>(current_.size());
   return active_budget_ == 0 || active_zones() + (IsShared(cause) ? 0 : without) < active_budget_;
 }
@@ -129,6 +129,7 @@ Decision Allocator::AllocateShared(const Request& request) {
       taken.reset();
     }
   }
+  if (!taken && space && WithinLimit(cause)) taken = OpenEmpty(lifetime);  // refused before
   if (!taken) return WaitOrNoSpace(space);
   if (log) ++log_zones_;
   Detach(&zones_[*taken]);
@@ -167,6 +168,7 @@ Decision Allocator::AllocateData(const Request& request) {
   }
   if (const auto unowned = NearestActive(lifetime, Of::kUnowned)) return take(*unowned);
   if (const auto any = NearestActive(lifetime, Of::kAny)) return take(*any);
+  if (space && WithinLimit(cause)) return take(OpenEmpty(lifetime));  // refused before
   return WaitOrNoSpace(space);
 }
 
@@ -238,12 +240,22 @@ void Allocator::Canceled(std::uint32_t index, std::uint64_t size) {
   zones_[index].in_flight -= size;
 }
 
+void Allocator::Refused(std::uint32_t index, std::uint64_t size) {
+  const ZoneSpace& zone = zones_[index];
+  Canceled(index, size);
+  if (zone.written == 0) {
+    if (zone.shared_by == Cause::kWal) --log_zones_;
+    Settled(index, After::kClosed);
+  }
+  refused_ = true;
+}
+
 void Allocator::Settled(std::uint32_t index, After after) {
   ZoneSpace& zone = zones_[index];
   zone.broken = true;
   if (after == After::kLost) {
     Retire(index);
-    zone.active = false;
+    EndActive(&zone);
   } else if (after == After::kClosed) {
     MakeFull(&zone);
   } else {
@@ -259,8 +271,12 @@ void Allocator::FillIfFull(std::uint32_t index) {
 
 void Allocator::MakeFull(ZoneSpace* zone) {
   Detach(zone);
-  zone->active = false;
+  EndActive(zone);
   zone->use = ZoneUse::kFull;
+}
+
+void Allocator::EndActive(ZoneSpace* zone) {
+  if (std::exchange(zone->active, false)) refused_ = false;
 }
 
 // Removes the zone from its writer and from its shared cause.
@@ -320,6 +336,7 @@ void Allocator::ResetDone(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   assert(zone.use == ZoneUse::kResetting);
   const std::uint8_t failures = zone.failures;
+  EndActive(&zone);
   zone = {.capacity = zone.capacity, .failures = failures};
   --resetting_;
   ++empty_;

@@ -150,6 +150,10 @@ class Allocator {
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
   // Returns a grant that was not written.
   void Canceled(std::uint32_t zone, std::uint64_t size);
+  // Returns a grant for which the device has no active or open zone left: something else uses its
+  // limits. Until an active zone ends, an empty zone is opened only if no other can be shared. A
+  // zone that was to be opened takes no more writes before its reset, which ends its log.
+  void Refused(std::uint32_t zone, std::uint64_t size);
   // State of a zone on the device after a failed command.
   enum class After : std::uint8_t {
     kActive,  // still active, but it takes no more writes
@@ -215,7 +219,8 @@ class Allocator {
   // Empty zones that the cause must leave.
   std::uint32_t Keeps(Cause cause) const;
   Reserve Reserved() const;
-  bool MayOpen(Cause cause) const;
+  bool MayOpen(Cause cause) const { return !refused_ && WithinLimit(cause); }
+  bool WithinLimit(Cause cause) const;
   // Whether a compaction owns a zone.
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
@@ -232,6 +237,8 @@ class Allocator {
   Decision WaitOrNoSpace(bool space) const;
   void FillIfFull(std::uint32_t zone);
   void MakeFull(ZoneSpace* zone);
+  // The zone is no longer active on the device.
+  void EndActive(ZoneSpace* zone);
   void Detach(ZoneSpace* zone);
 
   const Policy policy_;
@@ -243,6 +250,7 @@ class Allocator {
   std::map<Cause, std::uint32_t> current_;             // the zone that each shared cause fills
   std::uint32_t empty_ = 0;
   std::uint32_t resetting_ = 0;
+  bool refused_ = false;         // Refused was called, and no active zone has ended since
   std::uint32_t spare_ = 0;      // empty zones that only new data must leave
   std::uint32_t gc_start_ = 0;   // empty zones below which collecting starts
   std::uint64_t capacity_ = 1;   // of the smallest zone

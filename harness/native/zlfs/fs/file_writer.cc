@@ -13,6 +13,9 @@ namespace {
 // A file fails after failed writes in this many zones in a row. A single error does not show
 // whether one zone or the whole device failed.
 constexpr int kWriteAttempts = 4;
+// A file fails after this many refusals in a row (IsRefusal). Before all but the first two
+// attempts, the writer waits.
+constexpr int kRefusedAttempts = 12;
 // A tail of more than this share of a zone is not saved in the auxiliary directory. The zones that
 // are kept for the opening of a database must have room for all saved tails.
 constexpr std::uint64_t kSavedShare = 16;
@@ -69,7 +72,8 @@ IOStatus FileWriter::WriteOut(File* file) {
     }
     file->ForgetMap();
   };
-  for (int failures = 0; file->tail_size > 0;) {
+  int failures = 0;
+  for (int refusals = 0; file->tail_size > 0;) {
     char* const buffer = file->tail.get();
     const std::size_t used = head + file->tail_size;
     const std::size_t size = RoundUp(used, state_->io.geometry().block_size);
@@ -80,9 +84,14 @@ IOStatus FileWriter::WriteOut(File* file) {
     const IOStatus status =
         commands_->Write(grant, file->placement.cause, file->id, buffer, content, log, written);
     if (status.IsAborted()) continue;
+    if (IsRefusal(status)) {
+      if (++refusals == kRefusedAttempts) return status;
+      if (refusals > 1) AwaitReturn();
+      continue;
+    }
     if (!status.ok() && ++failures == kWriteAttempts) return status;
     if (!status.ok()) continue;
-    failures = 0;
+    failures = refusals = 0;
     // If the zone had less room, the rest goes to another zone.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
@@ -138,6 +147,12 @@ bool FileWriter::SpaceReturns(Cause cause, std::uint64_t returns) {
         state_->allocator->clock() != before || (IsShared(cause) && state_->allocator->JobsWrite());
   }
   return returned();
+}
+
+void FileWriter::AwaitReturn() {
+  std::unique_lock lock(state_->mutex);
+  const auto returned = [this, returns = state_->returns] { return state_->returns != returns; };
+  patience_->Wait(&lock, &state_->changed, returned);
 }
 
 IOStatus FileWriter::WriteAndRecord(File* file, bool sync, std::uint64_t* position) {

@@ -71,6 +71,8 @@ class FileWriter {
   // Waits until state_->returns differs from `returns`. Returns false if no space is likely to
   // return.
   bool SpaceReturns(Cause cause, std::uint64_t returns);
+  // Waits until state_->returns changes, or until the patience ends.
+  void AwaitReturn();
 
   VolumeState* const state_;
   ZoneCommands* const commands_;

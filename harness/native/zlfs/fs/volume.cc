@@ -12,10 +12,6 @@
 namespace zlfs {
 namespace {
 
-bool IsNamed(const IOStatus& status, std::string_view name) {
-  return status.getState() != nullptr && std::string_view(status.getState()).starts_with(name);
-}
-
 // Returns how many data zones may be active: the lowest limit, less the zones of the metadata log.
 // 0: no limit.
 std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {

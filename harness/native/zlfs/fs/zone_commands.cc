@@ -6,6 +6,10 @@
 
 namespace zlfs {
 
+bool IsRefusal(const IOStatus& status) {
+  return IsNamed(status, DeviceError::kActiveLimit) || IsNamed(status, DeviceError::kOpenLimit);
+}
+
 Decision ZoneCommands::Allocate(std::unique_lock<std::mutex>* lock, const Request& request,
                                 std::uint64_t subject, FileKind kind, std::uint64_t content) {
   for (;; state_->changed.wait(*lock)) {
@@ -54,6 +58,11 @@ IOStatus ZoneCommands::Write(const Decision& grant, Cause cause, std::uint64_t s
       state_->io.Write(cause, grant.zone, at, Slice(buffer, grant.size), content, &written_bytes);
   std::unique_lock lock(state_->mutex);
   state_->changed.notify_all();
+  if (IsRefusal(status) && written_bytes == 0) {
+    allocator.Refused(grant.zone, grant.size);
+    state_->trace.Add(Step::kTrouble, grant.zone);
+    return status;
+  }
   if (!status.ok()) {
     allocator.Failed(grant.zone, grant.size, written_bytes);
     state_->trace.Add(Step::kTrouble, grant.zone);

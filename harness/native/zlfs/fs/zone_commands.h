@@ -15,6 +15,10 @@
 
 namespace zlfs {
 
+// Whether the device refused a write because too many zones are active or open. The zone did not
+// fail: another user of the device has a part of its limits.
+bool IsRefusal(const IOStatus& status);
+
 class ZoneCommands {
  public:
   ZoneCommands(VolumeState* state, LogZones* log_zones)
@@ -33,9 +37,9 @@ class ZoneCommands {
                     std::uint64_t subject, FileKind kind, std::uint64_t content);
 
   // Writes the buffer to the granted zone, then calls `written` with the state mutex held. The
-  // buffer of a log file starts with space for a piece header. After an error, the zone takes no
-  // more writes. The status Aborted means that an earlier write to the zone failed, so nothing was
-  // written.
+  // buffer of a log file starts with space for a piece header. After an error that is no refusal,
+  // the zone takes no more writes. The status Aborted means that an earlier write to the zone
+  // failed, so nothing was written.
   using Written = std::function<void(const Extent& extent)>;
   IOStatus Write(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
                  std::size_t content, const File* log, const Written& written);

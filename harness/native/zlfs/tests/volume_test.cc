@@ -1440,5 +1440,82 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
   }
 }
 
+// Another user of the device has more active zones than its share.
+TEST(Failure, AZoneThatTheDeviceDoesNotOpenIsNotBlamed) {
+  Rig rig("zones=60&zone_size=128K&max_active=14");
+  auto volume = rig.Mount();
+  const std::uint64_t capacity = volume->Space().capacity;
+  EmulatedFaults::SetLimits(*rig.device, kMetadataActive + 1, 0);
+  constexpr std::uint64_t kFiles = 60;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    const Placement placement = DataPlacement(static_cast<std::uint8_t>(i % 6));
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), Content(i, 0, 50000), placement)) << i;
+  }
+  EXPECT_EQ(volume->Space().capacity, capacity);
+  for (const ZoneSpace& zone : volume->Zones()) EXPECT_EQ(zone.failures, 0);
+  ASSERT_OK(volume->Close());
+  ExpectLedgerIsDevice(volume->totals(), rig.formatted, rig.device->counters());
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  EmulatedFaults::SetLimits(*rig.device, 14, 0);
+  volume = rig.Mount();
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    EXPECT_EQ(ReadWhole(volume.get(), "/" + std::to_string(i)), Content(i, 0, 50000));
+  }
+}
+
+// The metadata log names the zone before the WAL's first piece. Recovery must look for no pieces
+// when the zone has other content.
+TEST(Failure, AZoneThatWasNotOpenedForALogCanTakeOtherData) {
+  Rig rig;
+  const auto volume = rig.MountFaulty();
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+  const auto log = Create(volume.get(), "/1.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(volume->writer().Append(log.get(), Content(2, 0, 5000)));
+  rig.faulty->Inject({.operation = Operation::kWrite, .error = DeviceError::kActiveLimit});
+  ASSERT_OK(volume->writer().Sync(log.get()));
+  const std::vector<ZoneSpace> zones = volume->Zones();
+  const auto refused = std::ranges::find(zones, true, &ZoneSpace::broken);
+  ASSERT_NE(refused, zones.end());
+  const auto zone = static_cast<std::uint32_t>(refused - zones.begin());
+  const auto taken = [&] { return volume->Zones()[zone].kept.live > 0; };
+  for (std::uint64_t i = 0; i < 100 && !taken(); ++i) {
+    ASSERT_OK(Put(volume.get(), "/b", Content(i, 0, 98304)));
+  }
+  EXPECT_TRUE(taken());
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), Content(2, 0, 5000));
+  ASSERT_OK(volume->writer().FinishWriting(log.get()));
+}
+
+class CountedPatience final : public Patience {
+ public:
+  bool Wait(std::unique_lock<std::mutex>* /*lock*/, std::condition_variable* /*changed*/,
+            const std::function<bool()>& done) override {
+    ++waits;
+    return done();
+  }
+  int waits = 0;
+};
+
+TEST(Failure, AWriterWaitsUntilTheDeviceOpensAZone) {
+  Rig rig;
+  const auto patience = std::make_shared<CountedPatience>();
+  auto owned = std::make_unique<FaultyDevice>(rig.device.get());
+  FaultyDevice* const faulty = owned.get();
+  const auto volume = MountOk(std::move(owned), {.patience = patience});
+  const std::uint64_t capacity = volume->Space().capacity;
+  faulty->Inject({.operation = Operation::kWrite, .times = 5, .error = DeviceError::kActiveLimit});
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+  EXPECT_EQ(patience->waits, 4);
+  for (const DeviceError::Name error : {DeviceError::kActiveLimit, DeviceError::kOpenLimit}) {
+    faulty->Inject({.operation = Operation::kWrite, .times = Fault::kForever, .error = error});
+    EXPECT_ERROR(Put(volume.get(), "/b", Content(2, 0, 5000)), error);
+    faulty->ClearFaults();
+    ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 5000)));
+  }
+  EXPECT_EQ(volume->Space().capacity, capacity);
+  for (const ZoneSpace& zone : volume->Zones()) EXPECT_EQ(zone.failures, 0);
+}
+
 }  // namespace
 }  // namespace zlfs

@@ -36,6 +36,12 @@ IOStatus MakeError(DeviceError::Name error, std::string_view detail) {
   return asked ? IOStatus::InvalidArgument(name, text) : IOStatus::IOError(name, text);
 }
 
+bool IsNamed(const IOStatus& status, DeviceError::Name error) {
+  if (status.getState() == nullptr) return false;
+  const std::string_view text = status.getState();
+  return text.substr(0, text.find(':')) == error;
+}
+
 IOStatus MakeSystemError(int error, std::string_view detail) {
   DeviceError::Name name = DeviceError::kIo;
   for (const auto& [number, known] : kErrnos) {

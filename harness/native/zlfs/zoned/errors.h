@@ -43,6 +43,9 @@ struct DeviceError {
 // Creates a status for the error: busy, invalid argument, no space or IO error.
 IOStatus MakeError(DeviceError::Name error, std::string_view detail);
 
+// Whether the status is the error with this name.
+bool IsNamed(const IOStatus& status, DeviceError::Name error);
+
 // Creates a status for an errno value, with the system's error text.
 IOStatus MakeSystemError(int error, std::string_view detail);
 
