@@ -61,6 +61,17 @@ IOStatus ChangePolicy(OptionMap options, Policy* policy) {
   return NothingLeft(options);
 }
 
+IOStatus CheckLimits(const Geometry& geometry) {
+  for (const std::uint32_t limit : {geometry.max_active, geometry.max_open}) {
+    if (limit != 0 && limit < kMinActiveZones) {
+      return IOStatus::InvalidArgument(
+          "limits-too-small",
+          std::to_string(limit) + " active zones, needed are " + std::to_string(kMinActiveZones));
+    }
+  }
+  return IOStatus::OK();
+}
+
 IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones) {
   const Geometry& geometry = device->geometry();
   RETURN_IF_ERROR(device->Report(0, geometry.zone_count, zones));
@@ -76,14 +87,7 @@ IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones) {
     return IOStatus::InvalidArgument(
         "too-few-zones", std::to_string(usable) + ", needed are " + std::to_string(kMinZones));
   }
-  for (const std::uint32_t limit : {geometry.max_active, geometry.max_open}) {
-    if (limit != 0 && limit < kMinActiveZones) {
-      return IOStatus::InvalidArgument(
-          "limits-too-small",
-          std::to_string(limit) + " active zones, needed are " + std::to_string(kMinActiveZones));
-    }
-  }
-  return IOStatus::OK();
+  return CheckLimits(geometry);
 }
 
 IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,

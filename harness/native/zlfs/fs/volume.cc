@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <set>
-#include <string_view>
+#include <string>
 #include <utility>
 
 namespace zlfs {
@@ -20,7 +20,7 @@ std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
        {geometry.max_active, geometry.max_open, std::uint32_t{policy.max_active}}) {
     if (limit != 0 && (lowest == 0 || limit < lowest)) lowest = limit;
   }
-  // A read-only mount does not check the device, so the limit can be below the minimum.
+  // A read-only mount accepts limits below the minimum.
   return lowest == 0 ? 0 : std::max(lowest, kMinActiveZones) - kMetadataActive;
 }
 
@@ -52,9 +52,13 @@ Volume::~Volume() { Close().PermitUncheckedError(); }
 IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                        std::unique_ptr<Volume>* volume) {
   Recovered recovered;
-  if (!options.read_only) RETURN_IF_ERROR(CheckDevice(device.get(), &recovered.zones));
   const Effort effort = options.salvage ? Effort::kSalvage : Effort::kExact;
-  RETURN_IF_ERROR(Recover(device.get(), &recovered, effort));
+  const IOStatus found = Recover(device.get(), &recovered, effort);
+  // A device that mkfs refuses is empty, too. The reason of mkfs says more.
+  if (IsNamed(found, "wrong-magic") && !options.read_only) {
+    RETURN_IF_ERROR(CheckDevice(device.get(), &recovered.zones));
+  }
+  RETURN_IF_ERROR(found);
   RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options));
   mounted->tails_.Begin(options.tails_path, recovered.superblock.volume);
@@ -81,12 +85,12 @@ IOStatus Volume::Load(Recovered recovered) {
   TraceSetup(setup);
   state_.allocator = std::make_unique<Allocator>(std::move(setup));
   if (read_only()) return IOStatus::OK();
-  const IOStatus status = BeginLog(recovered);
-  if (status.ok()) return status;
-  // The destructor of a failed mount calls Close, which writes no tails without a log.
+  const IOStatus begun = BeginLog(recovered);
+  if (begun.ok()) return begun;
+  // The recovered state can still be read: BeginLog changes no content of files. Without a log,
+  // Close writes no tails.
   state_.log = nullptr;
-  if (!IsNamed(status, "no-metadata-zone")) return status;
-  state_.read_only = status.getState();
+  state_.read_only = begun.getState() == nullptr ? begun.ToString() : begun.getState();
   return IOStatus::OK();
 }
 
@@ -151,6 +155,7 @@ void Volume::TraceSetup(const AllocatorSetup& setup) {
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
+  RETURN_IF_ERROR(CheckLimits(state_.io.geometry()));
   // The snapshot describes data that the previous mount may not have flushed.
   RETURN_IF_ERROR(state_.io.Flush());
   const std::vector<std::uint32_t>& copies = recovered.metadata_zones;

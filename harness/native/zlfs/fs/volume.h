@@ -37,8 +37,11 @@ inline constexpr std::uint32_t kMinActiveZones = kMetadataActive + kSharedCauses
 // Enough for the metadata, one zone per cause, the reserved empty zones, and some zones to reuse.
 inline constexpr std::uint32_t kMinZones = 16;
 
-// Reads the zone report and checks that zlfs supports the device. Errors: "too-few-zones",
-// "limits-too-small", "conventional-zone".
+// Checks that enough zones can be active. Error: "limits-too-small".
+IOStatus CheckLimits(const Geometry& geometry);
+
+// Reads the zone report and checks that the device can get a volume. A volume stays usable if the
+// device later loses zones. Errors: "too-few-zones", "limits-too-small", "conventional-zone".
 IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones);
 
 // More generations than follow a state that cannot be read now. A new volume, or a repaired one,
@@ -73,7 +76,8 @@ struct MountOptions {
 class Volume {
  public:
   // Recovers the volume from the device. A read-write mount needs a device opened with kReadWrite.
-  // If no metadata zone can be written, the mount becomes read-only.
+  // If the metadata log cannot begin, the mount becomes read-only: no metadata zone can be written,
+  // a flush fails, too many zones are active, or the names do not fit into a zone.
   static IOStatus Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                         std::unique_ptr<Volume>* volume);
   ~Volume();
@@ -90,6 +94,8 @@ class Volume {
   Totals totals() const { return state_.io.totals(); }
   TotalsRecord SinceMkfs() const;
   bool read_only() const { return !state_.read_only.empty(); }
+  // Begins with the name of an error, unless the mount was asked to be read-only.
+  const std::string& why_read_only() const { return state_.read_only; }
   // The changes that a salvaged state does not contain.
   const std::vector<std::string>& losses() const { return losses_; }
   const Superblock& superblock() const { return state_.superblock; }

@@ -1440,6 +1440,65 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
   }
 }
 
+// mkfs needs this many zones. The volume goes on with fewer.
+TEST(Failure, AVolumeOfTheFewestZonesSurvivesTheLossOfOne) {
+  Rig rig("zones=" + std::to_string(kMinZones) + "&zone_size=128K&max_active=8");
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  EmulatedFaults::BreakZone(*rig.device, kMinZones - 1, ZoneCondition::kOffline);
+  const auto volume = rig.Mount();
+  ASSERT_NE(volume, nullptr);
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 5000)));
+}
+
+// Expects that /a can be read, and that changes fail with this reason.
+void ExpectReadOnly(Volume* volume, const std::string& reason) {
+  ASSERT_NE(volume, nullptr);
+  EXPECT_TRUE(volume->why_read_only().starts_with(reason)) << volume->why_read_only();
+  EXPECT_EQ(ReadWhole(volume, "/a"), Content(1, 0, 5000));
+  std::shared_ptr<File> file;
+  const IOStatus status = volume->files().Create("/b", FileKind::kData, &file);
+  EXPECT_ERROR(status, "read-only");
+  EXPECT_NE(status.ToString().find(reason), std::string::npos) << status.ToString();
+  EXPECT_OK(volume->Close());
+}
+
+TEST(Failure, AMountWhoseLogCannotBeginIsReadOnly) {
+  Rig rig("zones=60&zone_size=128K&max_active=14");
+  ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  for (std::uint64_t after = 0; after < 3; ++after) {
+    auto device = std::make_unique<FaultyDevice>(rig.device.get());
+    device->Inject({.operation = Operation::kFlush, .after = after});
+    ExpectReadOnly(MountOk(std::move(device)).get(), "io: injected");
+  }
+  auto few = std::make_unique<HookedDevice>(rig.device, [] {});
+  few->SetLimits(5, 5);
+  ExpectReadOnly(MountOk(std::move(few)).get(), "limits-too-small: 5 active zones");
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  ASSERT_OK(Put(rig.Mount().get(), "/c", "works again"));
+}
+
+TEST(Failure, AMountThatCannotFinishZonesIsReadOnly) {
+  Rig rig("zones=60&zone_size=128K&max_active=14");
+  {
+    const auto volume = rig.Mount();
+    ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+    std::vector<std::shared_ptr<File>> files;
+    for (std::uint8_t i = 0; i < 8; ++i) {
+      files.push_back(
+          Create(volume.get(), "/d" + std::to_string(i), FileKind::kData, DataPlacement(i % 6)));
+      ASSERT_OK(volume->writer().Append(files.back().get(), Content(7, 0, 9000)));
+      ASSERT_OK(volume->writer().Sync(files.back().get()));
+    }
+    for (const auto& file : files) ASSERT_OK(volume->writer().FinishWriting(file.get()));
+  }
+  HookedDevice smaller(rig.device, [] {});
+  smaller.SetLimits(7, 7);
+  auto device = std::make_unique<FaultyDevice>(&smaller);
+  device->Inject({.operation = Operation::kFinish, .times = Fault::kForever});
+  ExpectReadOnly(MountOk(std::move(device)).get(), "limits-too-small: too many zones are active");
+}
+
 // Another user of the device has more active zones than its share.
 TEST(Failure, AZoneThatTheDeviceDoesNotOpenIsNotBlamed) {
   Rig rig("zones=60&zone_size=128K&max_active=14");

@@ -147,7 +147,7 @@ IOStatus Repair(const std::string& spec) {
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(Volume::Mount(std::move(device), {.salvage = true}, &volume));
   for (const std::string& loss : volume->losses()) std::fprintf(stderr, "lost: %s\n", loss.c_str());
-  if (volume->read_only()) return IOStatus::IOError("no-metadata-zone", "nothing can be repaired");
+  if (volume->read_only()) return IOStatus::IOError(volume->why_read_only());
   return volume->Close();
 }
 
