@@ -1,14 +1,16 @@
 #include "zlfs/fs/salvage.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
-
-#include "zlfs/fs/file_system.h"
 
 namespace zlfs {
 namespace {
@@ -16,7 +18,39 @@ namespace {
 constexpr std::size_t kPart = 1 << 20;
 constexpr const char* kDamaged = ".damaged";
 
+namespace fs = std::filesystem;
 using Output = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+IOStatus Failed(const fs::path& path) {
+  return IOStatus::IOError(path.string(), std::strerror(errno));
+}
+
+// Makes the names in the folder durable.
+IOStatus SyncFolder(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Failed(folder);
+  // Some file systems cannot sync folders.
+  const IOStatus status = fsync(fd) == 0 || errno == EINVAL ? IOStatus::OK() : Failed(folder);
+  close(fd);
+  return status;
+}
+
+// Makes the folder and its missing parents, and makes their names durable.
+IOStatus MakeFolder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return IOStatus::OK();
+  RETURN_IF_ERROR(MakeFolder(folder.parent_path()));
+  fs::create_directory(folder, error);
+  if (error) return IOStatus::IOError(folder.string(), error.message());
+  return SyncFolder(folder.parent_path());
+}
+
+// Closes the file. Its content is then durable.
+IOStatus CloseDurably(Output output, const fs::path& path) {
+  const bool synced = std::fflush(output.get()) == 0 && fsync(fileno(output.get())) == 0;
+  if (!synced) return Failed(path);
+  return std::fclose(output.release()) == 0 ? IOStatus::OK() : Failed(path);
+}
 
 // Reads a part. Fills blocks that cannot be read with zeros, and adds their ranges to `losses`.
 void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size, char* to,
@@ -46,43 +80,50 @@ void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size
   end_of_loss(offset + size);
 }
 
-IOStatus CopyOut(Volume* volume, File* file, const std::string& path, Salvaged* salvaged) {
-  const Output output(std::fopen(path.c_str(), "wbxe"), std::fclose);
+IOStatus CopyOut(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
+  Output output(std::fopen(path.c_str(), "wbxe"), std::fclose);
   if (output == nullptr) {
-    return errno == EEXIST ? IOStatus::InvalidArgument("exists", path)
-                           : IOStatus::IOError(path, std::strerror(errno));
+    return errno == EEXIST ? IOStatus::InvalidArgument("exists", path.string()) : Failed(path);
   }
   std::vector<char> buffer(kPart);
   for (std::uint64_t at = 0; at < salvaged->size; at += kPart) {
     const std::size_t n = std::min<std::uint64_t>(kPart, salvaged->size - at);
     ReadPart(volume, file, at, n, buffer.data(), &salvaged->losses);
-    if (std::fwrite(buffer.data(), 1, n, output.get()) != n) {
-      return IOStatus::IOError(path, std::strerror(errno));
-    }
+    if (std::fwrite(buffer.data(), 1, n, output.get()) != n) return Failed(path);
   }
   // The end of a WAL can lie in a zone that cannot be read.
   Slice read;
   const IOStatus end = volume->reader().Read(file, salvaged->size, 1, &read, buffer.data());
   if (!end.ok()) salvaged->losses.push_back(end.ToString());
-  if (std::fflush(output.get()) != 0) return IOStatus::IOError(path, std::strerror(errno));
-  return IOStatus::OK();
+  return CloseDurably(std::move(output), path);
+}
+
+// Copies the file to `path`. The copy is durable, and has its final name.
+IOStatus SalvageFile(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
+  const fs::path damaged = path.string() + kDamaged;
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(damaged, error))) {
+    return IOStatus::InvalidArgument("exists", damaged.string());
+  }
+  RETURN_IF_ERROR(MakeFolder(path.parent_path()));
+  RETURN_IF_ERROR(CopyOut(volume, file, path, salvaged));
+  if (!salvaged->losses.empty()) {
+    fs::rename(path, damaged, error);
+    if (error) return IOStatus::IOError(path.string(), error.message());
+  }
+  return SyncFolder(path.parent_path());
 }
 
 }  // namespace
 
 IOStatus Salvage(Volume* volume, const std::string& folder, std::vector<Salvaged>* files) {
+  const fs::path root = fs::absolute(folder);
+  RETURN_IF_ERROR(MakeFolder(root));
   for (const FileInfo& info : volume->files().All()) {
     std::shared_ptr<File> file;
     RETURN_IF_ERROR(volume->files().Open(info.name, &file));
     Salvaged salvaged{.name = info.name, .size = volume->reader().Size(file.get())};
-    const std::filesystem::path path = folder + info.name;
-    RETURN_IF_ERROR(MakePath(path.parent_path()));
-    RETURN_IF_ERROR(CopyOut(volume, file.get(), path, &salvaged));
-    if (!salvaged.losses.empty()) {
-      std::error_code error;
-      std::filesystem::rename(path, path.string() + kDamaged, error);
-      if (error) return IOStatus::IOError(path.string(), error.message());
-    }
+    RETURN_IF_ERROR(SalvageFile(volume, file.get(), root.string() + info.name, &salvaged));
     files->push_back(std::move(salvaged));
   }
   return IOStatus::OK();

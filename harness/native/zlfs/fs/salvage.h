@@ -16,8 +16,9 @@ struct Salvaged {
   std::vector<std::string> losses = {};  // ranges that cannot be read
 };
 
-// Copies each file below `folder`, with the directories of the volume. A file with losses gets the
-// suffix ".damaged", and zeros where it cannot be read. Existing files are an error ("exists").
+// Copies each file below `folder`, which it makes, with the directories of the volume. A file with
+// losses gets the suffix ".damaged", and zeros where it cannot be read. Existing files, with or
+// without the suffix, are an error ("exists"). All copies and their names are durable.
 IOStatus Salvage(Volume* volume, const std::string& folder, std::vector<Salvaged>* files);
 
 }  // namespace zlfs

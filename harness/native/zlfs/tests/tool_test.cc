@@ -300,6 +300,11 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
 
   EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*Open(spec)), kMetadataZones + 1,
                             ZoneCondition::kOffline);
+  const std::string other = (folder_ / "other").string();
+  std::filesystem::create_directories(other + "/db");
+  std::ofstream(other + "/db/a.damaged") << "other";
+  ExpectRefused(3, "exists", "salvage", spec, "--to=" + other);
+  EXPECT_EQ(Contents(other + "/db/a.damaged"), "other");
   const std::string part = (folder_ / "part").string();
   EXPECT_EQ(Run("salvage", spec, "--format=json --to=" + part), 1) << err_;
   const nlohmann::json file = Json()["files"][0];

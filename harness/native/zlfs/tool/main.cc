@@ -249,7 +249,6 @@ IOStatus RunFsck(Arguments* arguments) {
 IOStatus RunSalvage(Arguments* arguments) {
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(MountToRead(*arguments, &volume, true));
-  RETURN_IF_ERROR(MakePath(arguments->to));
   std::vector<Salvaged> salvaged;
   RETURN_IF_ERROR(Salvage(volume.get(), arguments->to, &salvaged));
   const bool table = arguments->format == "table";
