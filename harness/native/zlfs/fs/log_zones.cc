@@ -18,12 +18,21 @@ void LogZones::Join(File* file, std::uint32_t zone) {
   }
 }
 
+void LogZones::End(std::uint32_t zone) {
+  const auto entry = zones_.find(zone);
+  if (entry == zones_.end() || entry->second.end != 0) return;
+  for (const auto& [id, file] : state_->space.files) {
+    if (file->deleted || file->size == 0 || !file->log_zones.contains(zone)) continue;
+    file->position = state_->log->Append(RecordOf(*file, 0));
+  }
+  entry->second.end = state_->log->Append(LogZoneEndRecord{.zone = zone});
+}
+
 bool LogZones::Ended(std::uint32_t zone) {
   const auto entry = zones_.find(zone);
   if (entry == zones_.end()) return true;
-  LogZone& log_zone = entry->second;
-  if (log_zone.end == 0) log_zone.end = state_->log->Append(LogZoneEndRecord{.zone = zone});
-  return log_zone.end <= state_->log->durable();
+  End(zone);
+  return entry->second.end <= state_->log->durable();
 }
 
 void LogZones::Forget(std::uint32_t zone) {

@@ -20,6 +20,9 @@ class LogZones {
   // Call this before the file's next piece goes to the zone. Appends the records that recovery
   // needs to find the piece.
   void Join(File* file, std::uint32_t zone);
+  // Appends records of the content in the zone, and of its end: recovery then reads no pieces
+  // there. The next sync of each file with pieces in the zone makes the records durable.
+  void End(std::uint32_t zone);
   // Returns whether the zone has no pieces, or the record of its end is durable. Appends this
   // record if it is missing.
   bool Ended(std::uint32_t zone);

@@ -65,6 +65,8 @@ IOStatus ZoneCommands::Write(const Decision& grant, Cause cause, std::uint64_t s
   }
   if (!status.ok()) {
     allocator.Failed(grant.zone, grant.size, written_bytes);
+    // The blocks of the failed write may be unreadable, which would hide the end of the pieces.
+    log_zones_->End(grant.zone);
     state_->trace.Add(Step::kTrouble, grant.zone);
     lock.unlock();
     Settle(grant.zone);

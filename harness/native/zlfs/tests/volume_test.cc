@@ -1148,8 +1148,56 @@ TEST_F(LostLog, AnOfflineZoneIsAnErrorAndNeverAShorterFile) {
   EXPECT_EQ(KilledViolations(), "");
 }
 
+// The content of a failed write is written again elsewhere, so its blocks hold nothing that counts.
+TEST(Failure, UnreadableBlocksOfAFailedWriteNameNoLoss) {
+  for (const std::uint64_t landed : {1, 3}) {
+    Rig rig;
+    const auto killed = rig.MountFaulty();
+    std::vector<std::shared_ptr<File>> logs;
+    for (const char* const name : {"/1.log", "/2.log"}) {
+      logs.push_back(Create(killed.get(), name, FileKind::kLog, LogPlacement()));
+      ASSERT_OK(killed->writer().Append(logs.back().get(), Content(1, 0, 5000)));  // two blocks
+      ASSERT_OK(killed->writer().Sync(logs.back().get()));
+    }
+    const std::uint32_t zone = logs[0]->extents[0].zone;
+    rig.faulty->Inject({.operation = Operation::kWrite, .landed_blocks = landed});
+    ASSERT_OK(killed->writer().Append(logs[0].get(), Content(1, 5000, 10000)));
+    ASSERT_OK(killed->writer().Sync(logs[0].get()));
+    rig.faulty->DieAfter(0);
+    auto device = std::make_unique<UnreadableDevice>(rig.device.get());
+    device->Lose(zone, 4 * 4096);
+    EXPECT_EQ(Violations(device.get()), "");
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), Content(1, 0, 15000));
+    EXPECT_EQ(ReadWhole(volume.get(), "/2.log"), Content(1, 0, 5000));
+  }
+}
+
+// Replaces the metadata by a snapshot that names the only file, and these zones as its log zones.
+void NameLogZones(ZonedDevice* device, const std::vector<std::uint32_t>& zones) {
+  Recovered recovered;
+  ASSERT_OK(Recover(device, &recovered));
+  const FileInfo& file = *recovered.space.files.begin()->second;
+  const auto describe = [&](std::vector<Record>* records) {
+    records->emplace_back(StateRecord{.next_file = recovered.space.next_file});
+    records->emplace_back(
+        CreateRecord{.file = file.id, .kind = file.kind, .modified = 0, .name = file.name});
+    for (const std::uint32_t zone : zones) {
+      records->emplace_back(LogZoneRecord{.zone = zone, .offset = 0});
+      records->emplace_back(LogFileRecord{.file = file.id, .zone = zone});
+    }
+  };
+  ZoneIo io(device);
+  std::mutex state;
+  MetaLog log(&io, &state, describe, recovered.superblock, recovered.metadata_zones,
+              recovered.last_frame, recovered.last_checksum, recovered.zones[0].capacity);
+  ASSERT_OK(log.RollOver());
+}
+
 // A failed write can leave a whole piece, and its content goes to another zone, here in a longer
-// piece. A mount that cannot read the other zone finds the old piece only.
+// piece. A mount that cannot read the other zone finds the old piece only. Earlier versions of zlfs
+// did not record the end of the old piece's zone.
 TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
   for (const std::uint64_t later : {0, 1, 3}) {
     Rig rig;
@@ -1163,7 +1211,9 @@ TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
       ASSERT_OK(killed->writer().Sync(log.get()));
     }
     rig.faulty->DieAfter(0);
-    const std::uint32_t zone = killed->files().All()[0].extents.back().zone;
+    const std::vector<Extent> extents = killed->files().All()[0].extents;
+    const std::uint32_t zone = extents.back().zone;
+    NameLogZones(rig.device.get(), {extents.front().zone, zone});
     EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
     {
       const std::string violations = Violations(rig.device.get());
