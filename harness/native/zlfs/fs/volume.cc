@@ -54,7 +54,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
   Recovered recovered;
   const Effort effort = options.salvage ? Effort::kSalvage : Effort::kExact;
   const IOStatus found = Recover(device.get(), &recovered, effort);
-  // A device that mkfs refuses is empty, too. The reason of mkfs says more.
+  // A device that mkfs refuses is empty, too. The reason of mkfs is more precise.
   if (IsNamed(found, "wrong-magic") && !options.read_only) {
     RETURN_IF_ERROR(CheckDevice(device.get(), &recovered.zones));
   }
