@@ -98,6 +98,14 @@ EXCERPTS = {
         lead=("Which", "Why"),
         answers=True,
     ),
+    "xfs-zones": Excerpt(
+        "docs/results.md",
+        "xfs-zones.csv",
+        {
+            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
+            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+        },
+    ),
     "zlfs-speed": Excerpt(
         "docs/zlfs.md",
         "zlfs-speed.csv",
@@ -160,9 +168,9 @@ def write(campaign: str) -> int:
     (FIGURES / excerpt.numbers).write_text(numbers)
     tables = [line for metric in excerpt.shown for line in excerpt.table(metric, rows)]
     page = ROOT / excerpt.page
-    text = replaced(
-        page.read_text(), study, [*tables, *unsteady(rows), *answers, "", _origin(folder)]
-    )
+    below = [*unsteady(rows), *answers]
+    lines = [*tables, *below, *([""] if below else []), _origin(folder)]
+    text = replaced(page.read_text(), study, lines)
     page.write_text(replaced(text, f"{study} answer", lead) if lead else text)
     return 0
 
