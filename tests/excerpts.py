@@ -86,14 +86,15 @@ def unsteady(rows: Iterable[dict[str, str]]) -> list[str]:
     return lines
 
 
+_MEDIA_AND_RATE = {
+    "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
+    "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+}
 EXCERPTS = {
     "integration-levels": Excerpt(
         "README.md",
         "first-study.csv",
-        {
-            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
-            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
-        },
+        _MEDIA_AND_RATE,
         drawn="amplification.svg",
         lead=("Which", "Why"),
         answers=True,
@@ -101,17 +102,13 @@ EXCERPTS = {
     "xfs-zones": Excerpt(
         "docs/results.md",
         "xfs-zones.csv",
-        {
-            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
-            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
-        },
+        _MEDIA_AND_RATE,
     ),
     "zlfs-speed": Excerpt(
         "docs/zlfs.md",
         "zlfs-speed.csv",
         {
-            "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
-            "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
+            **_MEDIA_AND_RATE,
             "readrandom.throughput": ("reads per second", "{:,.0f}"),
             "syncwrite.latency_p50": ("median of a synced write in µs", "{:,.1f}"),
             "syncwrite.latency_p99": ("99th percentile of a synced write in µs", "{:,.1f}"),

@@ -238,7 +238,8 @@ def compare(
     one = one_number.others_of(keys, groups, claimed)
     keys = list(one)
     judged, differences = _judged(judge, keys, groups, (baseline, *values), labels)
-    judged.sort(key=lambda keyed: keys.index(keyed.row.metric))
+    places = {key: place for place, key in enumerate(keys)}
+    judged.sort(key=lambda keyed: places[keyed.row.metric])
     declared, claims = family.declared(judge)
     marked = family.mark(judge, judged, declared)
     rows = [_with_same_numbers(row, one[row.metric]) for row in marked]

@@ -159,9 +159,8 @@ def _judge_strata(
     except UsageError:  # the campaign has no such metric
         return
     for row in compared.rows:
-        if point.stratum not in ("", row.stratum):
-            continue
-        if row.metric == point.metric and row.values != (None, None):
+        wanted = row.metric == point.metric and point.stratum in ("", row.stratum)
+        if wanted and row.values != (None, None):
             yield _judged(campaign, reference, point, row)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from analysis.judge import stats
 from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
-from analysis.judge.select import label, stratum_of
+from analysis.show.groups import Group, groups_of
 from analysis.show.sentences import by_gain
 
 _PRODUCT = "wa_total"
@@ -33,11 +33,14 @@ def why(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     phase, _, name = best.metric.rpartition(".")
     if name != _PRODUCT:
         return ""
+    groups = {
+        group.value: group for group in groups_of(comparison) if group.stratum == best.stratum
+    }
     near = [row.level for row in by_gain(rows) if row.stratum == best.stratum]
     factors = {
         level: found
         for level in [*near, best.baseline]
-        if (found := _factors(comparison, phase, level, best.stratum)) is not None
+        if level in groups and (found := _factors(groups[level], phase)) is not None
     }
     own = factors.pop(best.level, None)
     if own is None or best.baseline not in factors:
@@ -51,21 +54,11 @@ def why(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     )
 
 
-def _factors(comparison: Comparison, phase: str, level: str, stratum: str) -> _Factors | None:
-    runs = [
-        run
-        for run in comparison.runs
-        if run.ok
-        and label(run, comparison.contrast) == level
-        and stratum_of(run, comparison.varying) == stratum
-    ]
-    found = {}
-    for layer, metric in _LAYERS.items():
-        values = [value for run in runs if (value := run.value(f"{phase}.{metric}"))]
-        if not values:
-            return None
-        found[layer] = stats.geometric_mean(values)
-    return found
+def _factors(group: Group, phase: str) -> _Factors | None:
+    values = {layer: group.values(f"{phase}.{metric}") for layer, metric in _LAYERS.items()}
+    if not all(found and min(found) > 0 for found in values.values()):
+        return None
+    return {layer: stats.geometric_mean(found) for layer, found in values.items()}
 
 
 def _largest(best: _Factors, other: _Factors) -> str:
