@@ -1238,18 +1238,21 @@ TEST(Failure, ALogZoneThatCannotBeReadForAMomentLosesNothing) {
   }
 }
 
+// Kills a mount after a sync of /1.log, which has 5,000 bytes in the zone.
+void KillWithSyncedLog(Rig* rig, std::uint32_t* zone) {
+  const auto killed = rig->MountFaulty();
+  const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
+  ASSERT_OK(killed->writer().Sync(log.get()));
+  *zone = log->extents.back().zone;
+  rig->faulty->DieAfter(0);
+}
+
 // The blocks behind the pieces could hold more of them.
 TEST(Failure, AnUnreadableRestOfALogZoneIsNamed) {
   Rig rig;
   std::uint32_t zone = 0;
-  {
-    const auto killed = rig.MountFaulty();
-    const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
-    ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
-    ASSERT_OK(killed->writer().Sync(log.get()));
-    zone = log->extents.back().zone;
-    rig.faulty->DieAfter(0);
-  }
+  ASSERT_NO_FATAL_FAILURE(KillWithSyncedLog(&rig, &zone));
   const std::uint64_t end = InfoOf(*rig.device, zone).write_pointer;
   ASSERT_OK(rig.device->FinishZone(zone));
   auto device = std::make_unique<UnreadableDevice>(rig.device.get());
@@ -1333,14 +1336,7 @@ TEST(Failure, UnwrittenBlocksMayReadAsOnes) {
   for (const auto condition : {ZoneCondition::kFull, ZoneCondition::kReadOnly}) {
     Rig rig;
     std::uint32_t zone = 0;
-    {
-      const auto killed = rig.MountFaulty();
-      const auto log = Create(killed.get(), "/1.log", FileKind::kLog, LogPlacement());
-      ASSERT_OK(killed->writer().Append(log.get(), Content(1, 0, 5000)));
-      ASSERT_OK(killed->writer().Sync(log.get()));
-      zone = log->extents.back().zone;
-      rig.faulty->DieAfter(0);
-    }
+    ASSERT_NO_FATAL_FAILURE(KillWithSyncedLog(&rig, &zone));
     Recovered recovered;
     ASSERT_OK(Recover(rig.device.get(), &recovered));
     const std::uint32_t copy = recovered.metadata_zones[0];
