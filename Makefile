@@ -33,8 +33,8 @@ export CCACHE_NOHASHDIR := 1
 
 .PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
     test-native-sanitize test-native-threads test-crash test-crash-long test-zlfs-long \
-    test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
-    test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
+    test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-rocksdb \
+    test-amplification test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
     bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix bench-scale bench-replay \
     bench-model bench-native lock schemas docs examples example-bundles clean help
 
@@ -88,7 +88,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (6 to 8 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
-test-all: test test-guard test-campaigns test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-guard test-campaigns test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-rocksdb test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
 test-native: test-native-sanitize test-native-threads test-crash ## Native tests with AddressSanitizer and UBSan, tests of threads with ThreadSanitizer, and crash campaigns
 
@@ -160,6 +160,9 @@ test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_Z
 test-zenfs: setup-dev ## Build your ZenFS, ZENFS_SOURCE=FOLDER, on its own rig and run it; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (image 5 minutes, then 16)
 	@test -z '$(ZENFS_SOURCE)' || $(MAKE) rig-image RIG=zenfs
 	@ZONELAB_SLOW=1 ZENFS_SOURCE='$(ZENFS_SOURCE)' ROCKSDB_SOURCE='$(ROCKSDB_SOURCE)' $(BIN)/pytest -m rig -rs tests/rig/test_zenfs.py
+
+test-rocksdb: setup-dev ## zlfs and kvmix with your RocksDB: native tests, ldb, sst_dump, and KILLS=12 kills of db_stress with and without sync (30 minutes); ROCKSDB=FOLDER has include/ and, anywhere below, librocksdb.so and the programs
+	@ROCKSDB='$(ROCKSDB)' KILLS='$(KILLS)' $(BIN)/pytest -m "" -rs tests/native/test_rocksdb.py
 
 test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more than f2fs (about 5 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_amplification.py
