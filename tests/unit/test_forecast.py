@@ -105,6 +105,7 @@ def test_the_default_study_has_a_forecast_from_the_readmes_campaign(planner: Pla
         f"  overwrite.wa_total, {level}"
         for level in (
             "conventional-ext4-discard",
+            "conventional-ext4-discard-twin",
             "conventional-ext4-twin",
             "conventional-xfs",
             "f2fs",

@@ -35,12 +35,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 36
+    assert len(plan.hosts[0].runs) == 40
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "36 runs" in planner.out
+    assert "40 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 
@@ -440,7 +440,7 @@ def test_list_goes_on_after_a_study_that_does_not_fit(
     rows = {row["study"]: row for row in json.loads(out)}
     assert set(rows) == set(load.names("studies"))
     assert rows["finish-thresholds"]["runs"] is None
-    assert rows["integration-levels"]["runs"] == 36
+    assert rows["integration-levels"]["runs"] == 40
     assert "finish-thresholds cannot be planned here: " in err
 
 
