@@ -7,6 +7,7 @@ of all zones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -196,6 +197,33 @@ def test_an_append_is_counted() -> None:
     found = answers.totals()
     assert found.bytes[NAME, "append", 0] == 2 * 4096
     assert (found.problems, found.answers) == ((), 4)
+
+
+def test_appends_begin_and_fill_a_zone_in_the_trace_buffer(tracefs: Path) -> None:
+    source = tracefs_source.TracefsSource([DEVICE], tracefs)
+    lines = (FIXTURES / "trace_pipe.txt").read_text().splitlines(keepends=True)
+    append = next(line for line in lines if "nvme_cmd_zone_append" in line)
+    half = append.replace("slba=0, len=1,", "slba=4096, len=511,")
+    refused = next(line for line in lines if "nvme_complete_rq" in line)
+    refused = re.sub("cmdid=\\d+", re.findall("cmdid=\\d+", append)[0], refused)
+    for line in (half, refused, half, append, half):
+        source.take(line)
+    found = source.snapshot().transitions
+    assert [(item.zone, item.action) for item in found] == [
+        (2, "first-write"),
+        (0, "first-write"),
+        (2, "last-write"),
+    ]
+
+
+def test_an_append_lies_where_its_result_says() -> None:
+    """Its command has only the start of the zone: a zone would never begin or be full."""
+    text = program([DEVICE])
+    first, last = (text.index(f"$at = *(uint64*)({place}") for place in ("$nvme + 40", "arg0 + "))
+    assert text[first:].count("if ($what == 125) { $at = ") == 2
+    assert first < last
+    for place in ("$offset == 0", "$offset + $length == $capacity"):
+        assert text.count(f"if ($opcode != 8 && {place}) {{") == 2
 
 
 def test_counts_from_before_a_run_are_subtracted() -> None:

@@ -159,9 +159,10 @@ rawtracepoint:block_rq_complete
   if ($operation == (uint64)REQ_OP_WRITE && $bytes == 0) { return; }
 """
 
-# The driver's part of a request begins with a pointer to the command (struct nvme_request). The
-# command is little-endian: opcode and namespace in its first 8 bytes, dwords 10 and 11 at 40, 12
-# and 13 at 48.
+# The driver's part of a request begins with a pointer to the command, and the result behind it
+# (struct nvme_request). The command is little-endian: opcode and namespace in its first 8 bytes,
+# dwords 10 and 11 at 40, 12 and 13 at 48. An append names only the zone's start; the result of a
+# successful one is its first block.
 _NVME = f"""\
   $nvme = *(uint64*)(arg0 + (uint64)sizeof(struct request));
   $head = *(uint64*)$nvme;
@@ -172,6 +173,7 @@ _NVME = f"""\
     $more = *(uint64*)($nvme + 48);
     $length = ($more & 0xffff) + 1;
     if ($what == {READ}) {{ return; }}
+    if ($what == {ZONE_APPEND}) {{ $at = *(uint64*)(arg0 + (uint64)sizeof(struct request) + 8); }}
     if ($what == {ZONE_SEND}) {{
       $what |= (($more >> 32) & 0xff) << {ACTION_SHIFT};
       $what |= (($more >> 40) & 1) << {ALL_BIT};
@@ -179,6 +181,7 @@ _NVME = f"""\
   }}
 """
 
+# When an append completes, its driver has put its place into the request.
 _BLOCK = """\
   if ($device == 0) {
 %(which)s
@@ -215,11 +218,11 @@ _COUNT = f"""\
       $life = @life[$device, $zone];
       @zones[$device, $zone, $life, @lives, $what] = sum($bytes);
       $offset = $at - ($zone << $shift);
-      if ($opcode == {WRITE} && $offset == 0) {{
+      if ($opcode != {WRITE_ZEROES} && $offset == 0) {{
         @changes[nsecs, $zone, {FIRST}] =
           ($device, (uint64){FIRST << ACTION_SHIFT}, $life, @lives, (uint64)0, (uint64)0, "");
       }}
-      if ($opcode == {WRITE} && $offset + $length == $capacity) {{
+      if ($opcode != {WRITE_ZEROES} && $offset + $length == $capacity) {{
         @changes[nsecs, $zone, {LAST}] =
           ($device, (uint64){LAST << ACTION_SHIFT}, $life, @lives, (uint64)0, (uint64)0, "");
       }}

@@ -180,6 +180,9 @@ class TracefsSource:
         size = (numbers.get("len", 0) + 1) * device.unit if name in WRITES else 0
         zone, offset = divmod(numbers.get("slba", 0) * device.unit, device.zone_size or 1 << 63)
         life = (self._resets[device.name, zone], self._all_resets)
+        if name == "append":
+            # Its event names the zone's start only. It goes behind the bytes of this life.
+            offset = sum(self._zones[device.name, zone, life, write] for write in WRITES)
         sent = _Sent(device, name, size, zone, life, [])
         self._sent[found["disk"], found["qid"], found["cid"]] = sent
         self._count(sent, 0, 1)
@@ -192,7 +195,7 @@ class TracefsSource:
                 self._resets[device.name, zone] += 1
             elif name == "reset-all":
                 self._all_resets += 1
-        elif name == "write":
+        elif name in ("write", "append"):
             if offset == 0:
                 self._note(found, sent, "first-write", zone)
             if offset + size == device.zone_capacity:
