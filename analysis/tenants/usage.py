@@ -15,7 +15,8 @@ from analysis.read.zones import DoneCommand, read_commands
 from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
 _TOTALS = "zones_traced.csv"  # in raw/; with several namespaces, their name is the prefix
-_COUNTED = ("written", "zeroed", "appended")
+_APPENDED = ("appended",)
+_COUNTED = ("written", "zeroed", *_APPENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _use(
         return Use(tenant.name, written, None, None)
     own = [one for one in commands if tenant.owns(one.device, one.zone)]
     if not alone:
-        written = sum(_inside(life, together) for life in _lives(run, tenant, own))
+        written = _written(run, together, tenant, own)
     during = [one for one in own if together.began <= one.t <= together.ended]
     return Use(
         tenant.name,
@@ -115,9 +116,23 @@ def _inside(life: _Life, together: SharedSpan) -> float:
     return life.written * max(0.0, both) / length
 
 
+def _written(
+    run: RunRecord, together: SharedSpan, tenant: TenantRun, commands: Sequence[DoneCommand]
+) -> float | None:
+    """Return the bytes in a tenant's zones.
+
+    Null if a zone has appends but no first write: older traces note none for appends.
+    """
+    begun = {one.zone for one in commands if one.action == "first-write"}
+    for zone, size in _totals(run, tenant.device, _APPENDED).items():
+        if size and zone not in begun and tenant.owns(tenant.device, zone):
+            return None
+    return sum(_inside(life, together) for life in _lives(run, tenant, commands))
+
+
 def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -> list[_Life]:
     """Return the lives of a tenant's zones; a zone's last life gets its remaining bytes."""
-    totals = _totals(run, tenant.device)
+    totals = _totals(run, tenant.device, _COUNTED)
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}
     lives = []
@@ -142,13 +157,13 @@ def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -
     ]
 
 
-def _totals(run: RunRecord, device: str) -> dict[int, float]:
-    """Return zone → bytes written since tracing began."""
+def _totals(run: RunRecord, device: str, counted: Sequence[str]) -> dict[int, float]:
+    """Return zone → bytes in these columns since tracing began."""
     for name in (f"{device}.{_TOTALS}", _TOTALS):
         header, columns = read_columns(run.path / "raw" / name)
         if "zone" in header:
             of_zones = map(int, columns[header.index("zone")])
-            counts = [columns[i] for i, name in enumerate(header) if name in _COUNTED]
+            counts = [columns[i] for i, name in enumerate(header) if name in counted]
             return dict(zip(of_zones, map(sum, zip(*counts, strict=True)), strict=False))
     return {}
 

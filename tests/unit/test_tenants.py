@@ -344,6 +344,24 @@ def test_commands_belong_to_the_owner_of_the_zone(tmp_path: Path) -> None:
     assert victim.written == pytest.approx(7 * mib)
 
 
+@pytest.mark.parametrize(("noted", "written"), [(True, 4 * 1024**2), (False, None)])
+def test_appends_to_a_zone_that_never_began_are_unknown(
+    tmp_path: Path, noted: bool, written: int | None
+) -> None:
+    """Older traces note no first write for appends: their zones seemed unused, with 0 bytes."""
+    first = f"{BEGAN + 2},nvme0n2,200,first-write,,0,,,\n" if noted else ""
+    reset = f"{BEGAN + 6},nvme0n2,200,reset,1,0,w,{4 * 1024**2},\n"
+    columns = "zone,written,zeroed,appended,opens,closes,finishes,resets"
+
+    def change(path: Path) -> None:
+        (path / "series/zone_commands.csv").write_text(HEADER + first + reset)
+        (path / "raw/zones_traced.csv").write_text(f"{columns}\n200,0,0,{4 * 1024**2},0,0,0,1\n")
+
+    aggressor, victim = usage.uses(changed(write_tenants(tmp_path / "c", effect=0.0), change))
+    assert (aggressor.written, aggressor.resets) == (written, 1)
+    assert victim.written == 0
+
+
 def test_a_device_of_its_own_is_counted_by_the_kernel(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
     run = retold(folder, device=["/dev/nvme0n2", "/dev/nvme0n3"], zones=[None, None])
