@@ -24,8 +24,6 @@ from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import coldfill, mkfs_ext4, mkfs_xfs, mount, proc
 
-_COMMIT_SECONDS = 5  # ext4's default (Documentation/admin-guide/ext4.rst)
-
 
 class Conventional(FileSystemLevel):
     """A file system without zones; a conventional drive hides its own GC."""
@@ -43,17 +41,14 @@ class Conventional(FileSystemLevel):
         context.check_devices()
         source = self.slice(context, context.device.capacity)
         proc.run(self.mkfs(source, context), timeout=MKFS_TIMEOUT_SECONDS)
-        mount.mount(source, target, self.filesystem, self.mount_options(context))
+        options = self.mount_options(context, self.filesystem)
+        mount.mount(source, target, self.filesystem, options)
         if self.prepares(context.device, context.options):
             precondition(target, context.progress)
 
     def prepares(self, device: Device, options: Mapping[str, Scalar]) -> Bytes:
         """Return the capacity if the file system is preconditioned."""
         return device.capacity if is_on(options.get("precondition", False)) else Bytes(0)
-
-    def mount_options(self, context: LevelContext) -> str:
-        """Return mount's -o."""
-        return text(context.options, "mount_options")
 
     @abstractmethod
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
@@ -98,12 +93,6 @@ class ConventionalExt4(Conventional):
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.ext4's argument list."""
         return mkfs_ext4.argv(source, label=context.label, features=text(context.options, "O"))
-
-    def mount_options(self, context: LevelContext) -> str:
-        """Return mount's -o; on a modelled drive, with a commit interval on its clock."""
-        asked, factor = super().mount_options(context), self._describe(context).dilation
-        slower = f"commit={_COMMIT_SECONDS * factor}" if factor > 1 else ""
-        return ",".join(part for part in (slower, asked) if part)
 
 
 class ConventionalXfs(Conventional):

@@ -12,7 +12,7 @@ from harness.levels import dm_zoned as zoned_level
 from harness.levels.dm_zap import DmZap
 from harness.levels.dm_zoned import DmZoned
 from harness.levels.filesystem import TranslatedLevel
-from harness.store.spec import Bytes
+from harness.store.spec import Bytes, DeviceKind
 from harness.tools import dm_zap, dmsetup
 from harness.tools.kernel import Kernel
 from tests.fixtures.level_host import CONVENTIONAL, FIXTURES, MIB, ZONED, Host, context
@@ -85,6 +85,23 @@ def test_dm_zoned_up_and_down(
     removed = [call[2] for call in host.calls if call[:2] == ["dmsetup", "remove"]]
     assert removed == ["zonelab-r01", "zonelab-nvme0n1"]  # the target before the device below it
     assert host.slices == {}
+
+
+@pytest.mark.parametrize("name", ["dm-zoned", "dm-zap"])
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_ext4_commits_on_the_clock_of_a_modelled_drive(
+    levels: dict[str, TranslatedLevel],
+    host: Host,
+    tmp_path: Path,
+    name: str,
+    filesystem: str,
+) -> None:
+    drive = replace(WHOLE, kind=DeviceKind.MODELLED, model="zoneblk drive x8")
+    options = {"filesystem": filesystem, "mount_options": "noatime"}
+    levels[name].up(replace(context(host, tmp_path), device=drive, options=options))
+    (mounted,) = [call for call in host.calls if call[0] == "mount"]
+    given = {"ext4": "commit=40,noatime", "xfs": "noatime"}
+    assert mounted[mounted.index("-o") + 1] == given[filesystem]
 
 
 @pytest.mark.parametrize(
