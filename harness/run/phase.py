@@ -23,7 +23,7 @@ from harness.store.codec import encode
 from harness.store.result import PhaseResult
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.workloads import load_program, program_of
-from harness.workloads.load_program import text
+from harness.workloads.load_program import messages, text
 
 _SEED_STEP = 100
 # As RocksDB and the C library print it. RocksDB waits for ever if a compaction has no room.
@@ -157,7 +157,7 @@ def execute(
         return conclude(context, tenant, prepared, execution)
     except Exception as error:
         # After a program failed, the barrier can fail too.
-        output = text(prepared.stdout) + "\n" + text(prepared.stderr)
+        output = text(prepared.stdout) + "\n" + messages(prepared.stderr)
         first = None if exited.well else failure(spec, exited, output, "")
         raise first_of(first, error) from None
 
@@ -178,7 +178,7 @@ def conclude(
         before,
         after,
         process,
-        (text(prepared.stdout), text(prepared.stderr)),
+        (text(prepared.stdout), messages(prepared.stderr)),
         log_end=lambda: log_end,
         read_log=lambda: phase_files.read_log(running.up.database_log),
     )

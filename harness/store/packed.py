@@ -43,10 +43,11 @@ def opened(path: Path) -> IO[str] | None:
     return io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n")
 
 
-def text(path: Path, limit: int = -1) -> str:
+def text(path: Path, limit: int = -1, tail: int = 0) -> str:
     """Return the text of a stored file, or '' when it was not kept.
 
-    ``path`` lacks ``.xz``; ``limit`` is the most bytes to read, -1 for all.
+    ``path`` lacks ``.xz``; ``limit`` is the most bytes to read, -1 for all. The text of a longer
+    file also has its last ``tail`` bytes, on a new line if bytes before them are left out.
 
     Raises:
         ConfigError: the file is damaged.
@@ -55,7 +56,12 @@ def text(path: Path, limit: int = -1) -> str:
     if file is None:
         return ""
     with file:
-        return file.read(limit).decode("utf-8", errors="replace")
+        content, end, gap = file.read(limit), b"", b""
+        while tail and (more := file.read(tail)):
+            if len(end) + len(more) > tail:
+                gap = b"\n"
+            end = (end + more)[-tail:]
+    return (content + gap + end).decode("utf-8", errors="replace")
 
 
 def unpack(suffix: str, content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,14 +171,14 @@ def intervals(csv: str) -> list[tuple[int, int]]:
     return points
 
 
-def stats_intervals(stderr: str) -> list[tuple[int, int]]:
+def stats_intervals(stderr: Iterable[str]) -> list[tuple[int, int]]:
     """Parse the lines of ``--stats_interval_seconds=1`` on stderr, as ``intervals`` does.
 
     Each thread checks the clock every 1000 operations and prints its own lines. Lines with the same
     second, after rounding, are added up. Operations after a thread's last line are not counted.
     """
     points: dict[int, int] = {}
-    for row in filter(None, map(_STATS_ROW.search, stderr.splitlines())):
+    for row in filter(None, map(_STATS_ROW.search, stderr)):
         second = round(float(row["seconds"]))
         points[second] = points.get(second, 0) + int(row["operations"])
     return sorted(points.items())

@@ -25,7 +25,7 @@ from harness.store.result import Metric
 from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
-from harness.workloads.load_program import text
+from harness.workloads.load_program import messages, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def read_phase(
         before,
         after,
         read_json(raw / f"{spec.name}.process.json"),
-        (text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")),
+        (text(raw / f"{spec.name}.stdout"), messages(raw / f"{spec.name}.stderr")),
         log_end=lambda: packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:],
         read_log=lambda: _log(raw, spec),
     )

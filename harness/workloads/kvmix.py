@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
+from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
 from harness.workloads import kvmix_contradictions
@@ -21,7 +22,6 @@ from harness.workloads.load_program import (
     Parsed,
     ProgramReport,
     Rows,
-    text,
 )
 from harness.workloads.planning import (
     Bounds,
@@ -137,11 +137,11 @@ class Kvmix(NativeProgram):
 
     def rows(self, report: Path) -> Rows:
         """Return seconds and operations, in all and of each kind; ToolFailed where damaged."""
-        return list(kvmix.intervals(text(report)))
+        return list(kvmix.intervals(packed.text(report)))
 
     def columns(self, report: Path) -> str:
         """Return the header after its time; ToolFailed where the report is damaged."""
-        return kvmix.columns(text(report).partition("\n")[0])
+        return kvmix.columns(packed.text(report).partition("\n")[0])
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of the report."""

@@ -26,7 +26,9 @@ from harness.workloads.planning import (
     flag_number,
 )
 
-_OUTPUT_LIMIT = 4 * 1024 * 1024  # programs print tens of KiB; more is a fault, kept in raw/
+# Programs print tens of KiB; more is kept in raw/. Reports on stderr can be larger, and errors are
+# at its end.
+_OUTPUT_LIMIT, _ERRORS = 4 << 20, 64 << 10
 
 # Seconds since the program began, and the other columns of a series as CSV.
 Rows = list[tuple[float, str]]
@@ -336,8 +338,13 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
 
 
 def text(path: Path) -> str:
-    """Return the first 4 MiB of a program's output; '' without output."""
+    """Return the first 4 MiB of a program's stdout; '' without output."""
     return packed.text(path, _OUTPUT_LIMIT)
+
+
+def messages(path: Path) -> str:
+    """Return the first 4 MiB and the last 64 KiB of a program's stderr; '' without output."""
+    return packed.text(path, _OUTPUT_LIMIT, _ERRORS)
 
 
 def _latencies(histograms: Iterable[Histogram]) -> dict[str, int | float | None]:

@@ -12,6 +12,7 @@ from harness.errors import ConfigError
 from harness.levels.level import LevelUp
 from harness.metrics.catalogue import CATALOGUE
 from harness.quantities import format_size
+from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
 from harness.tools import zoneprobe
@@ -25,7 +26,6 @@ from harness.workloads.load_program import (
     Parsed,
     ProgramReport,
     Rows,
-    text,
 )
 from harness.workloads.planning import (
     BarePhase,
@@ -115,7 +115,7 @@ class Zoneprobe(NativeProgram):
 
     def rows(self, report: Path) -> Rows:
         """Return a row for each cycle; ToolFailed if it is not a report."""
-        return zoneprobe.cycles(text(report))
+        return zoneprobe.cycles(packed.text(report))
 
     def columns(self, report: Path) -> str:  # noqa: ARG002
         """Return the header of the series after its time."""

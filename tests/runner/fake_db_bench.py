@@ -115,6 +115,7 @@ if mode == "exit":
     sys.stderr.write("open error: Corruption\n")
     sys.exit(1)
 if mode == "full":
+    sys.stderr.write("... thread 0: a line of the report\n" * 200_000)  # 7 MB on a slowed drive
     sys.stderr.write("put error: IO error: No space left on device\n")
     sys.exit(1)
 if mode == "truncate":

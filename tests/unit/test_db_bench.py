@@ -11,6 +11,7 @@ import pytest
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import LevelUp
 from harness.metrics.catalogue import CATALOGUE
+from harness.store import packed
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, histogram
 from harness.tools.db_bench import BenchmarkSummary
@@ -318,7 +319,7 @@ def test_intervals_of_a_capture() -> None:
 
 def test_intervals_on_stderr_of_a_capture() -> None:
     text = (FIXTURES / "7.8/stats.err").read_text()
-    points = db_bench.stats_intervals(text)
+    points = db_bench.stats_intervals(text.splitlines())
     # Two threads of 100,000 operations; what comes after their last lines is in none.
     assert points == [(1, 58_000), (2, 76_000), (3, 58_000)]
     assert sum(map(DbBench().operations_in, text.splitlines())) == 94_000 + 98_000
@@ -327,7 +328,34 @@ def test_intervals_on_stderr_of_a_capture() -> None:
 def test_a_cut_line_on_stderr_is_left_out() -> None:
     text = (FIXTURES / "7.8/stats.err").read_text()
     cut = text[: text.index(" seconds\n")]
-    assert db_bench.stats_intervals(cut) == []
+    assert db_bench.stats_intervals(cut.splitlines()) == []
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_report_on_stderr_is_longer_than_the_limit_of_output(
+    tmp_path: Path, compressed: bool
+) -> None:
+    """On a slowed drive it has a line for 16 operations: 70 MB for 10 million."""
+    row = "2026/11/21-10:02:30 ... thread 0: (16,{0}) ops and (1,1) ops/second in (1,{0}.0) seconds"
+    lines = [row.format(second) for second in range(50_000)]
+    (tmp_path / "p.stderr").write_text("\n".join(["RocksDB", *lines, "No space left"]) + "\n")
+    if compressed:
+        packed.compress_large(tmp_path)
+    points = DbBench().kept_rows(tmp_path, "p")
+    assert points == [(float(second), "16") for second in range(50_000)]
+    errors = load_program.messages(tmp_path / "p.stderr")
+    assert errors.startswith("RocksDB\n")
+    assert errors.endswith("\nNo space left\n")
+    assert 4 << 20 < len(errors) < 5 << 20
+
+
+def test_a_report_of_seconds_is_longer_than_the_limit_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_program, "_OUTPUT_LIMIT", 40)
+    file = tmp_path / "p.report.csv"
+    file.write_text("secs_elapsed,interval_qps\n" + "".join(f"{t},9\n" for t in range(99)))
+    assert len(DbBench().kept_rows(tmp_path, "p")) == 99
 
 
 def test_an_unfinished_last_interval_is_left_out() -> None:

@@ -222,6 +222,15 @@ def test_wrong_reads_are_counted() -> None:
     assert kvmix.parse(phase(), wrong, "").wrong_reads == 4
 
 
+def test_a_report_is_longer_than_the_limit_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    csv = text("mix.report.csv")
+    (tmp_path / "mix.report.csv").write_text(csv)
+    monkeypatch.setattr(load_program, "_OUTPUT_LIMIT", len(csv) - 20)
+    assert kvmix.kept_rows(tmp_path, "mix") == tool.intervals(csv)
+
+
 def test_the_report_becomes_a_series() -> None:
     csv = text("mix.report.csv")
     rows = tool.intervals(csv)

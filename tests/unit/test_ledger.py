@@ -310,7 +310,7 @@ def save_numbers(folder: Path) -> None:
             file.write_text(dumps(histogram))
         series = {f"{one.spec.name}.lsm.csv": phase_files.tree_rows(one.lsm.points)}
         stderr = (folder / "raw" / f"{one.spec.name}.stderr").read_text()
-        counts = [(float(t), str(n)) for t, n in tools.stats_intervals(stderr)]
+        counts = [(float(t), str(n)) for t, n in tools.stats_intervals(stderr.splitlines())]
         for name, rows in (*series.items(), (f"{one.spec.name}.csv", counts)):
             (folder / "series").mkdir(exist_ok=True)
             text = "".join(f"{t + 3:.3f},{rest}\n" for t, rest in rows)

@@ -32,6 +32,15 @@ def test_no_more_bytes_than_the_limit(tmp_path: Path) -> None:
     assert packed.text(tmp_path / "out", 4) == "abc�"
 
 
+@pytest.mark.parametrize(
+    ("limit", "tail", "wanted"),
+    [(4, 3, "abcd\nhij"), (4, 6, "abcdefghij"), (7, 3, "abcdefghij"), (10, 3, "abcdefghij")],
+)
+def test_the_end_follows_the_limit(tmp_path: Path, limit: int, tail: int, wanted: str) -> None:
+    (tmp_path / "out").write_text("abcdefghij")
+    assert packed.text(tmp_path / "out", limit, tail) == wanted
+
+
 def test_a_missing_file_reads_as_empty(tmp_path: Path) -> None:
     assert packed.find(tmp_path / "none") is None
     assert packed.opened(tmp_path / "none") is None

@@ -112,6 +112,15 @@ def test_rocksdbs_numbers_come_from_the_packed_log(campaign: Path) -> None:
     assert f"overwrite.flush_bytes: {line}" in recompute.of_run(run)
 
 
+def test_the_end_of_a_long_stderr_is_read(campaign: Path) -> None:
+    raw = campaign / RUN / "raw"
+    before, after = (stored.read_barrier(raw, name, 0) for name in ("fillrandom", "overwrite"))
+    replace_output(raw)
+    (raw / "overwrite.stderr").write_text("a line\n" * 800_000 + "No space left on device\n")
+    facts = stored.read_phase(raw, overwrite_phase(), before, after)
+    assert facts.output.endswith("\nNo space left on device\n")
+
+
 @pytest.mark.parametrize(
     "content", [b"no xz at all", lzma.compress(b"no LOG\n"), lzma.compress(b"no LOG\n")[:-4]]
 )

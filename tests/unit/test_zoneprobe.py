@@ -24,6 +24,7 @@ from harness.plan.reference import RIG, with_zones_of
 from harness.plan.workload_models import BareWorkload
 from harness.store.spec import Bytes, DeviceKind
 from harness.tools import zoneprobe as tool
+from harness.workloads import load_program
 from harness.workloads.load_program import Invocation
 from harness.workloads.zoneprobe import ZoneProbe, Zoneprobe, quantile
 
@@ -294,6 +295,14 @@ def test_a_report_with_other_commands_is_named(
 
 def test_no_output_is_no_summary() -> None:
     assert tool.parse("") is None
+
+
+def test_a_report_is_longer_than_the_limit_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "probe.report.csv").write_text(REPORT)
+    monkeypatch.setattr(load_program, "_OUTPUT_LIMIT", len(REPORT) - 100)
+    assert len(Zoneprobe().kept_rows(tmp_path, "probe")) == 24
 
 
 def test_the_report_has_a_row_for_each_cycle() -> None:
