@@ -204,23 +204,18 @@ class ZenFs(Level):
     def _probe_queue(self, device: Device) -> Reason | None:
         name = device.name
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
-        hidden = bool(device.max_active_zones) and not limit
+        if device.max_active_zones and not limit:
+            return _hidden(device, "zone limits")
         own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one with "none"
-        offered = zenfs.SCHEDULER in device.schedulers  # of the head or of its path node
-        if hidden or own is None or (offered and zenfs.SCHEDULER not in own):
-            return Reason(
-                "multipath-head",
-                f"{device.path} hides its {'zone limits' if hidden else 'scheduler'} from ZenFS, "
-                "because it is a head of NVMe multipath",
-                "boot with nvme_core.multipath=N",
-            )
-        if zenfs.SCHEDULER not in device.schedulers:
+        if own is None:
+            return _hidden(device, "scheduler")
+        if zenfs.SCHEDULER not in device.schedulers:  # of the head or of its path node
             return Reason(
                 "scheduler-missing",
                 f"ZenFS needs {zenfs.SCHEDULER}, {device.path} does not offer it",
                 f"modprobe {zenfs.SCHEDULER}",
             )
-        return None
+        return None if zenfs.SCHEDULER in own else _hidden(device, "scheduler")
 
     def _scheduler(self, name: str) -> str | None:
         """Return the text of the scheduler's file, None where there is none."""
@@ -258,6 +253,14 @@ def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
         "seed": seed,
         "stats_interval_seconds": 1,
     }
+
+
+def _hidden(device: Device, what: str) -> Reason:
+    return Reason(
+        "multipath-head",
+        f"{device.path} hides its {what} from ZenFS, because it is a head of NVMe multipath",
+        "boot with nvme_core.multipath=N",
+    )
 
 
 def _df_row(stdout: str) -> tuple[int, ...]:
