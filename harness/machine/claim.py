@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness import cleanup
@@ -164,15 +164,21 @@ class DeviceClaim:
             self._write(JournalEvent.CLAIM, device, self._looks.fingerprint(device))
 
     def _release(self) -> None:
-        with self._stop.deferred():
+        """Clear the devices, and record their fingerprints before others can format them."""
+        hold = self._looks.hold
+        with self._stop.deferred(), ExitStack() as stack:
             for device in self.devices:
-                self._looks.hold.release(device)
+                hold.release(device)
             if not self._cleared:
                 return
             present = self._present()
             if any(in_use.reasons(self._host, device) for device in present):
                 return
-            clear(self._host, self._guard, present)
+            try:
+                stack.enter_context(hold.taken(present))
+            except GuardRefused:
+                return  # it came into use since
+            clear(self._host, self._guard, present, hold)
             for device in present:
                 self._write(JournalEvent.RELEASE, device, self._guard.fingerprint(device))
 

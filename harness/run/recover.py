@@ -81,16 +81,16 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
         if not guard.proves(last.label, last.boot_id, devices, held=True):
             return []
         clear(host, guard, devices, hold)
-    for device in devices:
-        journal.append(
-            replace(
-                entries[device.identity.key],
-                event=JournalEvent.RELEASE,
-                fingerprint=guard.fingerprint(device),
-                time=host.now(),
-                boot_id=host.boot_id(),
+        for device in devices:  # still held: nobody formats one before its fingerprint
+            journal.append(
+                replace(
+                    entries[device.identity.key],
+                    event=JournalEvent.RELEASE,
+                    fingerprint=guard.fingerprint(device),
+                    time=host.now(),
+                    boot_id=host.boot_id(),
+                )
             )
-        )
     paths = " and ".join(device.path for device in devices)
     return [f"wiped {paths}: {last.run} of campaign {last.campaign} was killed there"]
 

@@ -293,9 +293,9 @@ def test_the_descriptors_are_kept_from_the_guard_to_the_format(
         assert open_nodes(lab) == {lab.conventional.path}
         claim.check([lab.conventional])
         assert open_nodes(lab) == set()
-    assert held[:2] == [both, both]
+    assert held == [both] * 6  # claims, claims after the clearing, releases
     through_descriptors = [str(path).startswith("/proc/self/fd/") for path in written]
-    assert through_descriptors == [True] * 3 + [False] * 3  # at the end nothing is held
+    assert through_descriptors == [True] * 6
 
 
 @pytest.mark.parametrize("exchanged", ["nvme0n1", "nvme0n2"])
@@ -361,6 +361,19 @@ def test_a_user_keeps_the_claim_though_the_lock_is_free(lab: Lab) -> None:
         before = lab.contents()
     assert lab.contents() == before
     assert {entry.event for entry in lab.journal.entries()} == {JournalEvent.CLAIM}
+
+
+def test_a_program_that_takes_a_device_right_before_its_last_clearing_keeps_the_claim(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lab.taken() as claim:
+        claim.clear()
+        set_zones(lab.root, {5: 4096})
+        before = lab.contents()
+        spy(monkeypatch, Hold, "taken", lambda: come_into_use(lab, "nvme0n1"))
+    assert lab.contents() == before
+    assert {entry.event for entry in lab.journal.entries()} == {JournalEvent.CLAIM}
+    assert open_nodes(lab) == set()
 
 
 def open_nodes(lab: Lab) -> set[str]:

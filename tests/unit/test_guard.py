@@ -383,6 +383,23 @@ def test_data_of_a_killed_run_is_released_only_while_proved_ours(lab: Lab) -> No
     assert released(lab) == []
 
 
+def test_recovery_holds_the_devices_until_their_release_is_recorded(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fingerprint of a device that others formatted meanwhile would make it zonelab's."""
+    killed(lab)
+    devices, busy = (lab.device, lab.conventional), list[list[bool]]()
+    claims.spy(
+        monkeypatch,
+        lab.journal,
+        "append",
+        lambda: busy.append([lab.host.is_busy(device.path) for device in devices]),
+    )
+    assert release(lab.host, lab.journal, lab.guard, devices)
+    assert busy == [[True, True]] * 2
+    assert not any(lab.host.is_busy(device.path) for device in devices)
+
+
 def test_a_label_releases_no_conventional_device_after_a_restart(lab: Lab) -> None:
     """Others may have written to it in between, and the label is still there."""
     killed(lab)
