@@ -113,13 +113,15 @@ class DeviceClaim:
 
         The levels' tools open the devices exclusively themselves. A slice is a device of its own.
         """
+        chosen = self.devices if devices is None else devices
         for device in self.devices:
             self._guard.check_identity(device, self._looks.hold.node(device))
-        for device in self.devices if devices is None else devices:
+        for device in chosen:
             if self._looks.hold.node(device) is not None:
                 self._looks.require_as_seen(device)
             else:
                 self._guard.require_unused(device)
+        for device in chosen:  # not before: a check takes long enough to write to another device
             self._looks.hold.release(device)
 
     @contextmanager

@@ -298,6 +298,19 @@ def test_the_descriptors_are_kept_from_the_guard_to_the_format(
     assert through_descriptors == [True] * 6
 
 
+def test_all_devices_are_looked_at_before_the_first_is_released(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look takes seconds, in which another program could use a device that is free already."""
+    held: list[set[str]] = []
+    with lab.taken() as claim:
+        claim.clear()
+        spy(monkeypatch, lab.guard, "require_unused", lambda: held.append(open_nodes(lab)))
+        claim.check()
+        assert held == [{lab.zoned.path, lab.conventional.path}] * 2
+        assert open_nodes(lab) == set()
+
+
 @pytest.mark.parametrize("exchanged", ["nvme0n1", "nvme0n2"])
 def test_no_device_of_a_run_is_formatted_when_one_was_exchanged(lab: Lab, exchanged: str) -> None:
     """Levels of tenants format one device after the other; each time all are looked at."""
