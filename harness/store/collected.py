@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store import checksums
 from harness.store.bundle import extract
-from harness.store.files import sync
+from harness.store.files import sync, sync_tree
 from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
 
@@ -81,6 +81,7 @@ def _store_runs(folder: Path, runs: Path) -> Collected:
         if problems:
             found.damaged.append(f"run {run.name} arrived damaged: {problems[0]}")
             continue
+        sync_tree(run)
         try:
             run.rename(runs / run.name)
         except OSError:  # another process has stored it since

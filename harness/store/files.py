@@ -46,6 +46,13 @@ def sync(path: Path) -> None:
         os.fsync(fd)
 
 
+def sync_tree(folder: Path) -> None:
+    """Make a folder durable, with all files and folders in it."""
+    for path in folder.rglob("*"):
+        sync(path)
+    sync(folder)
+
+
 @contextmanager
 def descriptor(path: Path | str, flags: int) -> Iterator[int]:
     """Open a file or a device inside the block."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from harness.errors import ConfigError, HostError, RunFailed, ZonelabError
 from harness.store import checksums, packed
-from harness.store.files import dumps, load_record, sync
+from harness.store.files import dumps, load_record, sync, sync_tree
 from harness.store.result import Result
 from harness.store.spec import RunSpec
 
@@ -82,9 +82,7 @@ class RunWriter:
                 for folder in ("raw", "series"):
                     packed.compress_large(self.path / folder)
                 checksums.write(self.path)
-                for path in self.path.rglob("*"):
-                    sync(path)
-                sync(self.path)
+                sync_tree(self.path)
                 self.path.rename(self.final)
                 sync(self.final.parent)
         except HostError:

@@ -18,6 +18,7 @@ from harness.drive import precondition
 from harness.errors import HostError
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.run import life
+from harness.store.collected import collect
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter
 from tests.fixtures.claims import TwoDevices
@@ -156,6 +157,26 @@ def test_every_file_of_a_run_is_synced_before_the_run_gets_its_name(
         assert writer.path / file.relative_to(final) in before, file
     assert writer.path in before
     assert ("sync", tmp_path) in disk.steps[renamed:]
+
+
+def test_every_file_of_a_collected_run_is_synced_before_the_run_gets_its_name(
+    tmp_path: Path, disk: Disk
+) -> None:
+    writer = RunWriter(tmp_path / "host", "f2fs--r01")
+    writer.write("result.json", {"schema_version": 1})
+    writer.write("raw/overwrite.stdout", "x" * 9000)
+    writer.commit()
+    disk.steps.clear()
+    assert collect(tmp_path / "host", tmp_path / "c").new == ["f2fs--r01"]
+    final = tmp_path / "c/runs/f2fs--r01"
+    renamed = disk.at("rename", final)
+    before = [path for step, path in disk.steps[:renamed] if step == "sync"]
+    staged = before[-1]  # the run itself
+    assert staged.name == final.name
+    assert {file.relative_to(final) for file in final.rglob("*")} == {
+        path.relative_to(staged) for path in before[:-1]
+    }
+    assert ("sync", final.parent) in disk.steps[renamed:]
 
 
 def test_a_disk_that_is_full_before_a_level_comes_up_ends_the_campaign(
