@@ -41,17 +41,23 @@ def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
 def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> int:
     """Write a file of ``size`` bytes, a multiple of 4 KiB; ``progress`` receives bytes so far.
 
-    Return the bytes written, which are less than ``size`` if the file system is full.
+    Return the bytes written, which are less than ``size`` if the file system is full. ``progress``
+    is also called while coldfill is silent, and may end it with an exception.
 
     Raises:
         HostError: coldfill is not installed.
         TimedOut: the fill is slower than 2 MB/s.
         ToolFailed: it failed for another reason than a full file system.
     """
+    written = 0
 
     def on_line(line: str) -> None:
+        nonlocal written
         if line.startswith("{"):
-            progress(parse(line))
+            written = parse(line)
+        elif line:
+            return
+        progress(written)
 
     argv = write_argv(native.program(PROGRAM), file, size, seed)
     done = proc.stream(argv, on_line, timeout=timeout(size))

@@ -25,6 +25,8 @@ _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 # Number of active `shielded` blocks, whose programs ^C does not reach.
 _shields = 0
+# After so many seconds without a line, the reader of a program's progress is asked.
+_SILENT_SECONDS = 10.0
 # Seconds from SIGKILL to the end. The NVMe driver waits 30 s for a command, then aborts it, then
 # resets the controller, each with a limit of 30 s. The kernel reports a hung task after 120 s.
 _END_SECONDS = 120.0
@@ -119,7 +121,8 @@ def stream(
     """Run a program that prints its progress on stderr; pass each line to ``on_line``.
 
     stdout is read at the end, so it must stay small. The program is killed if ``on_line`` raises
-    an exception.
+    an exception. ``on_line`` receives '' after each ten seconds of silence, so that it can end a
+    program that makes no progress.
 
     Raises:
         HostError: the program is not installed.
@@ -134,7 +137,8 @@ def stream(
     try:
         assert child.stderr is not None  # noqa: S101 - a pipe
         for line in _lines(child.stderr.fileno(), begin + timeout):
-            lines.append(line)
+            if line:
+                lines.append(line)
             on_line(line)
         stdout, _ = child.communicate(timeout=max(begin + timeout - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
@@ -147,11 +151,14 @@ def stream(
 
 
 def _lines(descriptor: int, deadline: float) -> Iterator[str]:
-    """Yield the lines from a pipe; raise subprocess.TimeoutExpired at the deadline."""
+    """Yield lines from a pipe, '' in silence; raise subprocess.TimeoutExpired at the deadline."""
     waiter = select.poll()
     waiter.register(descriptor, select.POLLIN)
-    rest = b""
-    while (left := deadline - time.monotonic()) > 0 and waiter.poll(left * 1000):
+    rest, longest = b"", _SILENT_SECONDS * patience()
+    while (left := deadline - time.monotonic()) > 0:
+        if not waiter.poll(min(left, longest) * 1000):
+            yield ""
+            continue
         data = os.read(descriptor, 1 << 16)
         *whole, rest = re.split(rb"\r\n?|\n", rest + data)
         for line in whole if data or not rest else [*whole, rest]:

@@ -118,7 +118,7 @@ def import_cold(
     seed: int,
     progress: Callable[[int], None],
 ) -> int:
-    """Write and sync a cold file; return its bytes. ``progress`` receives bytes so far.
+    """Write and sync a cold file; return its bytes. ``progress`` is as for ``coldfill.write``.
 
     Raises:
         TimedOut: it is slower than 2 MB/s.
@@ -126,10 +126,15 @@ def import_cold(
     """
     program = native.program(PROGRAM)
     argv = import_argv(program, device, aux=aux, trace=trace, name=name, size=size, seed=seed)
+    written = 0
 
     def on_line(line: str) -> None:
+        nonlocal written
         if line.isdecimal():
-            progress(int(line))
+            written = int(line)
+        elif line:
+            return
+        progress(written)
 
     done = proc.stream(argv, on_line, timeout=coldfill.timeout(size))
     if not done.ok:

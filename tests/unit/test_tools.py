@@ -146,6 +146,23 @@ def test_stream_kills_the_program_when_interrupted(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+def test_the_reader_of_a_silent_program_can_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc, "_SILENT_SECONDS", 0.05)
+    program, lines = script(tmp_path, "p", "echo go >&2; exec sleep 30"), list[str]()
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if "go" in lines and not line:
+            raise TimedOut("of the run")
+
+    with pytest.raises(TimedOut, match="of the run"):
+        proc.stream([program], on_line, timeout=20)
+    done = proc.stream([script(tmp_path, "q", "echo go >&2; sleep 0.3")], print, timeout=20)
+    assert done.stderr == "go\n"
+
+
 def test_stream_of_a_missing_program() -> None:
     with pytest.raises(HostError, match="not installed"):
         proc.stream(["/nonexistent/program"], print, timeout=1)
@@ -169,6 +186,23 @@ echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}"
     stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, progress.append)
     assert stored == 8192
     assert progress == [4096]
+
+
+def test_a_run_can_end_a_fill_that_stands_still(
+    native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc, "_SILENT_SECONDS", 0.05)
+    script(native, "coldfill", 'echo \'{"bytes": 4096, "seconds": 1.000}\' >&2; exec sleep 30')
+    seen: list[int] = []
+
+    def progress(done: int) -> None:
+        seen.append(done)
+        if seen[-2:] == [4096, 4096]:
+            raise TimedOut("of the run")
+
+    monkeypatch.setattr(coldfill, "_GRACE_SECONDS", 20.0)
+    with pytest.raises(TimedOut, match="of the run"):
+        coldfill.write(Path("/m/cold"), 8192, 1, progress)
 
 
 def test_coldfill_on_a_full_file_system_reports_the_stored_bytes(native: Path) -> None:

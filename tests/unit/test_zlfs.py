@@ -277,7 +277,7 @@ def test_cold_fill_imports_whole_blocks(
 
     def stream(argv: list[str], on_line: Any, *, timeout: float) -> Completed:
         asked.extend(argv)
-        for line in ("4096", "zlfs: talk", "12288"):
+        for line in ("4096", "", "zlfs: talk", "12288"):  # '': silence
             on_line(line)
         return Completed(tuple(argv), 0, None, '{"name": "/cold", "bytes": 12288}\n', "")
 
@@ -286,7 +286,7 @@ def test_cold_fill_imports_whole_blocks(
     progress: list[tuple[int, int]] = []
     assert Zlfs().fill_cold(up, 12_300, 9, lambda a, b: progress.append((a, b))) == 12_288
     assert {"--size=12288", "--seed=9", "--name=/cold"} < set(asked)
-    assert progress == [(4096, 12_300), (12_288, 12_300)]
+    assert progress == [(4096, 12_300), (4096, 12_300), (12_288, 12_300)]
     assert Zlfs().fill_cold(up, 4095, 9, print) == 0
 
 
