@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from harness.levels.bring_up import bring_up
@@ -51,9 +50,10 @@ class RawConventional(Level):
         up = LevelUp(devices=(device,))
         with bring_up(self, context, up):
             context.check_devices()
-            with descriptor(device.path, os.O_WRONLY) as handle:
+            # The kernel refuses a device in use. One open for both: at its close udev opens it too.
+            with descriptor(device.path, os.O_WRONLY | os.O_EXCL) as handle:
                 discarded = discard.discard(handle, 0, device.size)
-            raw_label.write(Path(device.path), context.label)
+                raw_label.write(handle, context.label)
         return replace(up, facts={"discarded": discarded})
 
     def usage(self, up: LevelUp) -> LevelUsage:  # noqa: ARG002 - nothing to ask

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-
-from harness.store.files import descriptor
 
 MAGIC = b"ZLRAWDEV"
 LABEL_AT, LABEL_SIZE = len(MAGIC), 32  # size includes the zero at the end
 _BLOCK = 4096
 
 
-def write(node: Path, text: str) -> None:
-    """Write a label to the first block and flush the device.
+def write(handle: int, text: str) -> None:
+    """Write a label to the first block of an open device and flush the device.
 
     Raises:
         OSError: the device cannot be written.
@@ -21,6 +18,5 @@ def write(node: Path, text: str) -> None:
     label = text.encode("ascii")
     if len(label) >= LABEL_SIZE:
         raise ValueError(f"label {text!r} is longer than {LABEL_SIZE - 1} bytes")
-    with descriptor(node, os.O_WRONLY) as handle:
-        os.pwrite(handle, (MAGIC + label).ljust(_BLOCK, b"\0"), 0)
-        os.fsync(handle)
+    os.pwrite(handle, (MAGIC + label).ljust(_BLOCK, b"\0"), 0)
+    os.fsync(handle)

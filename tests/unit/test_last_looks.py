@@ -6,13 +6,15 @@ import errno
 import fcntl
 import os
 import signal
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import GuardRefused, HostError, Interrupted
+from harness.levels.level import LevelContext
+from harness.levels.raw_conventional import RawConventional
 from harness.machine import hold
 from harness.machine.claim import clear
 from harness.machine.guard import companion
@@ -327,6 +329,35 @@ def test_the_kernel_refuses_to_empty_a_device_that_came_into_use(
     assert opened == [(path, not held)] * 2
     sectors = lab.conventional.size // 512
     assert resets == [bytes(8) + sectors.to_bytes(8, "little")]  # from the first sector on
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_kernel_refuses_to_discard_a_bare_device_that_came_into_use(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, busy: bool
+) -> None:
+    """Without O_EXCL, it discards and writes also what is mounted."""
+    device, before, real = lab.conventional, lab.contents(), os.open
+    requests = list[int]()
+
+    def as_the_kernel(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if busy and str(path) == device.path and flags & os.O_EXCL:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(fcntl, "ioctl", lambda _fd, request, _range: requests.append(request))
+    monkeypatch.setattr(os, "open", as_the_kernel)
+    context = LevelContext(
+        device=lab.zoned,
+        conventional=device,
+        options={},
+        scratch=lab.root,
+        label="zl-1",
+        check_devices=lambda: None,
+        kernel_log=lab.host.kernel_log,
+    )
+    with pytest.raises(OSError, match="busy") if busy else nullcontext():
+        RawConventional().up(context)
+    assert (lab.contents() == before, len(requests)) == ((True, 0) if busy else (False, 1))
 
 
 def test_a_zoned_companion_is_refused(lab: Lab) -> None:
