@@ -60,7 +60,7 @@ class HostError(ZonelabError):
 
 
 class GuardRefused(ZonelabError):
-    """The device guard refused the device, or the device is missing; nothing was written."""
+    """The device guard refused the device, or it is missing; after this it was not written to."""
 
     exit_code = ExitCode.REFUSED
     default_code = "guard-refused"

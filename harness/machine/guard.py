@@ -158,7 +158,7 @@ class Guard:
         found = self._host.identity(name).key if self._host.sysfs.block(name).is_dir() else "gone"
         if found != device.identity.key:
             raise GuardRefused(
-                f"{device.path} was {device.identity.key}, now it is {found}; nothing was written",
+                f"{device.path} was {device.identity.key}, now it is {found}; it was left alone",
                 hint="plan again for the present device",
                 code="identity-changed",
             )
@@ -167,7 +167,7 @@ class Guard:
         nodes = [Path(device.path), *([held] if held else [])]
         if any(self._host.node(node) != number for node in nodes):
             raise GuardRefused(
-                f"{device.path} is no longer the node of {name}; nothing was written",
+                f"{device.path} is no longer the node of {name}; it was left alone",
                 hint=f"compare ls -l {device.path} with /sys/class/block/{name}/dev",
                 code="node-changed",
             )

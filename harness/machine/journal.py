@@ -15,10 +15,11 @@ from harness.store.files import descriptor, sync
 
 
 class JournalEvent(StrEnum):
-    """An event in the life of a run, in this order: claim, erase, up, release."""
+    """An event in the life of a run."""
 
+    # Before and after the clearing: the fingerprint proves ownership until the next write.
     CLAIM = "claim"
-    ERASE = "erase"  # a consent is used: data of others is destroyed next
+    ERASE = "erase"  # a consent is used: the clearing that it permits comes next
     UP = "up"  # formatted: the level's label is on the device from now on
     RELEASE = "release"
 
