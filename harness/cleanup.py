@@ -14,25 +14,23 @@ _LATER = "zonelab_later"
 
 
 @contextmanager
-def cleaned(action: Callable[[], object], *, although_hung: bool = False) -> Iterator[None]:
+def cleaned(action: Callable[[], object], *, uses_device: bool = True) -> Iterator[None]:
     """Run ``action`` after the block, however the block ended. ``after`` has the same arguments."""
     try:
         yield
     except BaseException as error:
-        after(error, action, although_hung=although_hung)
+        after(error, action, uses_device=uses_device)
         raise
     action()
 
 
-def after(
-    first: BaseException, action: Callable[[], object], *, although_hung: bool = False
-) -> None:
+def after(first: BaseException, action: Callable[[], object], *, uses_device: bool = True) -> None:
     """Run ``action`` after an error, which the caller raises again; add an error of ``action``.
 
-    A hung device blocks every program that uses it. ``although_hung`` marks an action that uses no
-    device: only such an action runs after a hang.
+    A hung device blocks every program that uses it. So only an action without ``uses_device`` runs
+    also after a hang.
     """
-    if hung(first) is not None and not although_hung:
+    if uses_device and hung(first) is not None:
         return
     try:
         action()

@@ -108,7 +108,7 @@ def execute_plan(
             after(
                 error,
                 partial(_announce, plan.campaign, paths, host, own, error),
-                although_hung=True,
+                uses_device=False,
             )
             raise
     return [_outcome(paths.runs(plan.campaign), run, new) for run in runs]
@@ -194,11 +194,11 @@ def _execute_one(context: RunContext, campaign: str, spec: RunSpec) -> None:
     try:
         status = Life(context, spec, writer).execute()
     except (GuardRefused, HostError) as error:
-        after(error, writer.discard, although_hung=True)
+        after(error, writer.discard, uses_device=False)
         raise
     except (Interrupted, Hung) as error:
         status = Status.ABORTED if isinstance(error, Interrupted) else Status.FAILED
-        after(error, lambda: context.progress.end(status.value), although_hung=True)
+        after(error, lambda: context.progress.end(status.value), uses_device=False)
         raise
     context.progress.end(status.value)
     left = context.progress.eta()

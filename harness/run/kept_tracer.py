@@ -87,7 +87,7 @@ class KeptTracer:
 def closing_tracer(host: Host, folder: Path, runs: Sequence[RunSpec]) -> Iterator[KeptTracer]:
     """Return the tracer of these runs, and stop it after the block."""
     found = KeptTracer(host, folder, runs)
-    with cleaned(found.stop, although_hung=True):
+    with cleaned(found.stop, uses_device=False):
         yield found
 
 

@@ -81,7 +81,7 @@ def run_program(
     with stdout.open("wb") as out, stderr.open("wb") as err:
         child = proc.spawn(command(argv, env), stdout=out, stderr=err)
     timed_out = gave_up = False
-    with cleaned(lambda: _end(child), although_hung=True):
+    with cleaned(lambda: _end(child), uses_device=False):
         started(child.pid)
         with proc.watched(child.pid) as ended:
             while not ended(tick_seconds):

@@ -76,7 +76,7 @@ class Measurement:
             ZonelabError: a program failed. With several tenants, the run becomes invalid instead.
         """
         self._context.cgroups.limit_memory(self._spec.memory_limit)
-        with cleaned(self._sampler.close, although_hung=True):
+        with cleaned(self._sampler.close, uses_device=False):
             for tenant in self._tenants:
                 self._note_level(tenant)
             for tenant in self._tenants:

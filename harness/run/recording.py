@@ -192,7 +192,7 @@ def stopped(found: Recording | None) -> Iterator[None]:
     if found is None:
         yield
         return
-    with cleaned(found.stop, although_hung=True):
+    with cleaned(found.stop, uses_device=False):
         yield
 
 

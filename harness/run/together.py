@@ -87,7 +87,7 @@ class Together:
                 if program.gate is not None:
                     program.gate.unlink(missing_ok=True)
 
-        with cleaned(remove_gates, although_hung=True):
+        with cleaned(remove_gates, uses_device=False):
             return window.run()
 
     def _program(self, tenant: RunningTenant, *, systemd: bool) -> TenantProgram:

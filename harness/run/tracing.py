@@ -57,7 +57,7 @@ def traced(
             began=record.began,
             plain=not spec.tenants,
         )
-        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
+        with cleaned(lambda: found.end(writer.path / "raw", writer.write), uses_device=False):
             yield found
 
 
@@ -95,7 +95,7 @@ def _source(
             try:
                 tracefs_buffer.require(host.tracing)
                 buffer = TracefsSource(watched, host.tracing)
-                stack.enter_context(cleaned(buffer.stop, although_hung=True))
+                stack.enter_context(cleaned(buffer.stop, uses_device=False))
                 source = buffer
             except ZonelabError as error:
                 record.untraced = record.untraced or Reason.of(error)
@@ -123,5 +123,5 @@ def _every_command(
             text = f"{lost} events are missing in raw/commands.txt"
             record.findings += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
 
-    with cleaned(stop, although_hung=True):
+    with cleaned(stop, uses_device=False):
         yield

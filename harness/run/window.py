@@ -112,7 +112,7 @@ class MeasurementWindow:
             HostError: a program is not installed.
             Hung: a program was killed and does not end.
         """
-        with cleaned(self._stop, although_hung=True):
+        with cleaned(self._stop, uses_device=False):
             for program in self._programs:
                 if program.gate is not None:
                     self._start(program)

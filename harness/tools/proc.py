@@ -103,7 +103,7 @@ def run(
         end(child)
         raise _timed_out(args, timeout) from None
     except BaseException as error:
-        cleanup.after(error, lambda: end(child), although_hung=True)
+        cleanup.after(error, lambda: end(child), uses_device=False)
         raise
     result = completed(args, child.returncode, out, err)
     if check and not result.ok:
@@ -145,7 +145,7 @@ def stream(
         end(child)
         raise _timed_out(args, timeout) from None
     except BaseException as error:
-        cleanup.after(error, lambda: end(child), although_hung=True)
+        cleanup.after(error, lambda: end(child), uses_device=False)
         raise
     return completed(args, child.returncode, stdout, "".join(f"{x}\n" for x in lines))
 

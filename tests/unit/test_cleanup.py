@@ -81,7 +81,7 @@ def test_after_a_hang_nothing_touches_a_device(*, as_later: bool) -> None:
     with (
         pytest.raises(type(first)),
         cleanup.cleaned(lambda: ran.append("device")),
-        cleanup.cleaned(lambda: ran.append("file"), although_hung=True),
+        cleanup.cleaned(lambda: ran.append("file"), uses_device=False),
     ):
         raise first
     assert ran == ["file"]

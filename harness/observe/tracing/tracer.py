@@ -127,7 +127,7 @@ class Tracer:
 
     def end(self, raw: Path, write: Callable[[str, str], None]) -> None:
         """Store zones, timeline and tables; ``raw`` gets the source's own output."""
-        with cleaned(lambda: self._source.end(raw), although_hung=True):
+        with cleaned(lambda: self._source.end(raw), uses_device=False):
             self.snapshot(History("", ()))
         for name, seed in self._seeds.items():
             write(self._file(SEED, name), as_csv(seed))

@@ -84,7 +84,7 @@ class WriteRecorder:
         self._stopping.set()
         self._thread.join()
         with ExitStack() as stack:
-            stack.enter_context(cleaned(self._instance.rmdir, although_hung=True))
+            stack.enter_context(cleaned(self._instance.rmdir, uses_device=False))
             for pipe in self._pipes:
                 stack.callback(os.close, pipe)
             for output in self._outputs:
