@@ -6,7 +6,7 @@ with its raw file except for a constant shift of its times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import ToolFailed
@@ -36,6 +36,18 @@ def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
         (f"series/{name}.lsm.csv", tree),
     ):
         yield from check(series(folder, path, wanted), path)
+
+
+def added_histograms(folder: Path, phases: Iterable[PhaseFacts]) -> Iterator[str]:
+    """Return one line per histogram that no phase of the run has; reports would merge it."""
+    given = {
+        f"{facts.spec.name}.{operation}.json"
+        for facts in phases
+        for operation in (facts.parsed.stored if facts.parsed else ())
+    }
+    for path in sorted((folder / "histograms").glob("*")):
+        if path.name not in given:
+            yield f"histograms/{path.name}: raw/ gives no such histogram"
 
 
 def operations(raw: Path, facts: PhaseFacts) -> Rows | None:

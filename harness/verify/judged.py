@@ -158,9 +158,20 @@ def _observed(folder: Path, result: Result, observed: ObservedRun) -> Iterator[s
     for name, digest in (observed.digests or {}).items():
         if checksums.of_text(packed.text(folder / "series" / name)) != digest:
             yield f"series/{name}: has other bytes than {NAME} recorded"
+    yield from _added_series(folder, observed)
     yield from compared.differences(
         "result.json: reason", result.reason, observed.reason, source=f"{NAME} has"
     )
+
+
+def _added_series(folder: Path, observed: ObservedRun) -> Iterator[str]:
+    """Yield one line per file in series/ that the runner did not record."""
+    if observed.digests is None:
+        return
+    files = (folder / "series").glob("*")
+    for name in sorted({file.name.removesuffix(packed.SUFFIX) for file in files}):
+        if name not in observed.digests:
+            yield f"series/{name}: {NAME} has no such series"
 
 
 def _status(result: Result, issues: tuple[Issue, ...], observed: ObservedRun) -> Iterator[str]:

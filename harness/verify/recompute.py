@@ -125,6 +125,8 @@ def _of_measured(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
         found.append(numbers(folder, spec, result, tenant))
         if found[-1].stored is not None:
             yield from _of_tenant(folder, spec, result, found[-1], found[-1].stored)
+    every_phase = [facts for tenant in found for facts in tenant.facts]
+    yield from derived.added_histograms(folder, every_phase)
     run = RecomputedRun(folder, spec, result, observed, tuple(found))
     for lines in (_traces(run), _utilisation(run), _series(run), _rules(run), _metrics(run)):
         yield from check(lines, "raw/")

@@ -160,6 +160,15 @@ def swapped_values(one: int, other: int) -> Callable[[str], str]:
     return edit
 
 
+def added(file: str, like: str) -> Edit:
+    """Add a copy of another file."""
+
+    def change(root: Path) -> None:
+        shutil.copyfile(root / like, root / file)
+
+    return change
+
+
 def fewer(code: str) -> Callable[[list[Any]], list[Any]]:
     return lambda issues: [issue for issue in issues if issue["code"] != code]
 
@@ -232,6 +241,11 @@ TABLE: list[tuple[str, Edit, str]] = [
         "histograms/overwrite.write.json: differs from raw/overwrite.stdout",
     ),
     (
+        "a histogram that the benchmark did not print",
+        added(f"{F2FS}/histograms/overwrite.zz.json", f"{F2FS}/histograms/overwrite.write.json"),
+        "f2fs--r01: histograms/overwrite.zz.json: raw/ gives no such histogram",
+    ),
+    (
         "exit status",
         put(f"{F2FS}/raw/overwrite.process.json", "exit_code", value=1),
         "result.json: phases: overwrite: exit_code: has 0, raw/overwrite.process.json has 1",
@@ -291,6 +305,11 @@ TABLE: list[tuple[str, Edit, str]] = [
         "operations per second cut in the series",
         text(f"{F2FS}/series/overwrite.csv", rows(slice(0, 20))),
         "series/overwrite.csv: has other values than raw/ gives",
+    ),
+    (
+        "a series that the runner did not sample",
+        added(f"{F2FS}/series/media.csv", f"{F2FS}/series/system.csv"),
+        "f2fs--r01: series/media.csv: raw/observed.json has no such series",
     ),
     (
         "system.csv emptied",
