@@ -133,29 +133,28 @@ def adjusted(
 ) -> dict[K, Claimed]:
     """Return every comparison of claims with its claim and its Holm-adjusted p value."""
     kept = [(claim, list(rows)) for claim, rows in found]
-    p_values = holm([rows for _, rows in kept], uncounted)
+    gaps = [int(not rows) for _, rows in kept]
+    p_values = holm([rows for _, rows in kept], uncounted, gaps)
     return {key: Claimed(claim, p_values.get(key)) for claim, rows in kept for key, _ in rows}
 
 
 def holm(
     found: Sequence[Sequence[tuple[K, Row]]],
     uncounted: Collection[Verdict],
-    gaps: Sequence[int] = (),
+    gaps: Sequence[int],
 ) -> dict[K, float]:
     """Return the Holm-adjusted p value of each row that counts; ``found`` has the rows by claim.
 
-    A row or a claim without a test counts with p = 1. Rows with ``uncounted`` verdicts do not.
-    ``gaps`` has the number of each claim's tests without a row; by default 1 if it has no row.
+    A row without a test counts with p = 1, and so do the tests without a row: ``gaps`` has their
+    number by claim. Rows with ``uncounted`` verdicts do not count.
     """
     p_values: dict[K, float] = {}
-    untested = 0
-    for number, rows in enumerate(found):
+    for rows in found:
         for key, row in rows:
             if row.verdict not in uncounted:
                 p = stats.p_beyond(row.estimate, row.floor)
                 p_values[key] = p if row.verdict.is_judged and p is not None else 1.0
-        untested += gaps[number] if gaps else int(not rows)
-    adjusted_p = stats.holm([*p_values.values(), *[1.0] * untested])
+    adjusted_p = stats.holm([*p_values.values(), *[1.0] * sum(gaps)])
     corrected = dict(zip(p_values, adjusted_p, strict=False))  # without those of the gaps
     return {key: corrected[key] for rows in found for key, _ in rows if key in corrected}
 
