@@ -12,6 +12,7 @@ from analysis.read.load import Pool, RunRecord
 from harness.store.result import Status
 
 NO_OK_RUN = "no ok run"
+INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,22 @@ def skipped_values(
 def absent_strata(
     contrast: str, baseline: str, values: Sequence[str], groups: Mapping[str, list[RunRecord]]
 ) -> dict[str, str]:
-    """Return the strata where the baseline has an ok run and a value has none, with the reason."""
+    """Return the values without an ok run in a stratum, with the reason.
+
+    A stratum in which both sides were skipped has nothing to compare.
+    """
     found = {}
     for stratum, members in groups.items():
-        ended: dict[str, list[Status]] = {value: [] for value in values}
-        for run in members:
-            ended[label(run, contrast)].append(run.result.status)
+        by_value = grouped(members, lambda run: label(run, contrast))
+        ended = {value: [run.result.status for run in own] for value, own in by_value.items()}
+        began = {value for value, own in ended.items() if {*own} - {Status.SKIPPED}}
         for value in values:
-            if Status.OK in ended[baseline] and Status.OK not in ended[value]:
+            sides = began if value == baseline else began & {value, baseline}
+            own = ended.get(value, [])
+            if sides and Status.OK not in own:
                 name = f"{value} ({stratum})" if stratum else value
-                found[name] = _how(ended[value], "none there")
+                is_planned = own and all(run.spec.infeasible for run in by_value[value])
+                found[name] = INFEASIBLE if is_planned else _how(own, "none there")
     return found
 
 

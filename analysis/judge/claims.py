@@ -26,15 +26,17 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from analysis.judge import family, stats, wording
-from analysis.judge.compare import compare
+from analysis.judge.cell_status import NO_OK_RUN
+from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
+from analysis.judge.select import label, strata
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
@@ -179,9 +181,18 @@ def _rows(
         return [], [error.message]
     rows = [row for row in comparison.rows if row.metric == claim.metric]
     if rows:
-        return rows, [f"{name}: {comparison.skipped[name]}" for name in comparison.absent]
+        return rows, list(_gaps(comparison, claim.level))
     reasons = [comparison.skipped.get(claim.level), *comparison.skipped.values()]
     return [], [next(filter(None, reasons), "not measured in any ok run")]
+
+
+def _gaps(comparison: Comparison, level: str) -> Iterator[str]:
+    """Return why strata have no row: the level has no ok run, although a side could have some."""
+    for stratum, members in strata(comparison.runs, comparison.contrast).items():
+        ran = any(run.ok and label(run, comparison.contrast) == level for run in members)
+        if not ran and any(run.spec.infeasible is None for run in members):
+            name = wording.level_in(level, stratum)
+            yield f"{name}: {comparison.skipped.get(name, NO_OK_RUN)}"
 
 
 def _judge(claim: StatedClaim, row: Row, p_holm: float) -> JudgedClaim:

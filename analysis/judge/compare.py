@@ -85,8 +85,8 @@ class Comparison:
     Attributes:
         runs: the latest attempts that were compared.
         varying: the factors that distinguish strata.
-        skipped: values of the contrasted factor without any ok run → why.
-        absent: the entries of ``skipped`` for which the baseline has ok runs.
+        skipped: values of the contrasted factor without an ok run, anywhere or in a stratum → why.
+        absent: the strata of ``skipped`` without ok runs of a side, unless the plan has the reason.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
         judge: the settings with which the rows were judged.
@@ -245,7 +245,7 @@ def compare(
     rows = [_with_same_numbers(row, one[row.metric]) for row in marked]
     chosen = bool(where or against)
     skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
-    absent = _absent(skipped, absent_strata(contrast, baseline, values, groups))
+    lacking = _unexplained(skipped, absent_strata(contrast, baseline, values, groups))
     return Comparison(
         pool=pool,
         runs=tuple(compared),
@@ -255,8 +255,8 @@ def compare(
         values=tuple(values),
         rows=tuple(rows),
         cells=tuple(cell_statuses(pool, chosen_runs, chosen=chosen)),
-        skipped=absent | skipped,
-        absent=tuple(absent),
+        skipped=lacking | skipped,
+        absent=tuple(name for name, why in lacking.items() if why.startswith(NO_OK_RUN)),
         unmeasured=tuple(key for key in selected if key not in measured),
         differences=differences,
         steady=labels,
@@ -280,7 +280,7 @@ def _steady_labels(
     )
 
 
-def _absent(skipped: Mapping[str, str], absent: Mapping[str, str]) -> dict[str, str]:
+def _unexplained(skipped: Mapping[str, str], absent: Mapping[str, str]) -> dict[str, str]:
     """Return the absent strata, without those that a better reason explains."""
     return {
         name: why

@@ -173,13 +173,16 @@ def rows_of(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:
 def rows_of_pair(
     judge: Judge, runs: Sequence[RunRecord], metric: str, baseline: str, level: str
 ) -> Iterable[KeyedRow]:
-    """Return the rows of two values of the contrasted factor, one per stratum with an ok run."""
+    """Return the rows of two values of the contrasted factor, one per stratum.
+
+    Strata in which the plan finds all runs infeasible have none.
+    """
     if metric not in judge.floors:
         return
     pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
     for stratum, members in strata(pair, judge.contrast).items():
         base, other = judge.sides((baseline, level), members)
-        if base.ok or other.ok:
+        if any(run.spec.infeasible is None for run in members):
             diff = judge.differences(base, other) if other.ok else ()
             for row in judge.rows([metric], stratum, base, other, diff):
                 yield KeyedRow.of(row, base, other)

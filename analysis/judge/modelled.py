@@ -88,7 +88,8 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
 
     ``slower`` are campaigns of the same study on drives with twice the dilation.
     """
-    kinds = {run.result.device.kind for side in (base, level) for run in side.ok}
+    runs = [*base.ok, *level.ok] or [*base.runs, *level.runs]
+    kinds = {run.result.device.kind for run in runs}
     if kinds <= {DeviceKind.HARDWARE}:
         return None
     if kinds != {DeviceKind.MODELLED}:

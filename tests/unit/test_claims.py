@@ -12,9 +12,9 @@ from analysis.judge.claims import ClaimOutcome, JudgedClaim
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.errors import ConfigError
-from harness.store.result import Result
+from harness.store.result import Result, Status
 from harness.store.spec import Claim, Reason
-from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.campaigns import with_metric, with_status, write_on_demand
 from tests.fixtures.example import unpacked
 
 WRITTEN = "overwrite.device_written"
@@ -168,6 +168,18 @@ def test_a_stratum_without_the_level_does_not_pass(tmp_path: Path) -> None:
     (found,) = claims.judge(load(folder), claims.read(toml(folder, table("worse"))))
     assert found.outcome is ClaimOutcome.NOT_SHOWN
     assert found.why == "zlfs (scheduler kyber): no ok run (none there)"
+
+
+def test_a_stratum_in_which_both_sides_failed_does_not_pass(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        is_lost = result.level in (EXT4, "zlfs") and result.factors == {"scheduler": "kyber"}
+        return with_status(result, Status.FAILED) if is_lost else result
+
+    factors = ({"scheduler": "none"}, {"scheduler": "kyber"})
+    folder = write_on_demand(tmp_path / "c", series=False, factors=factors, change=change)
+    (found,) = claims.judge(load(folder), claims.read(toml(folder, table("worse"))))
+    assert found.outcome is ClaimOutcome.NOT_SHOWN
+    assert found.why == "zlfs (scheduler kyber): no ok run (3 failed)"
 
 
 @pytest.mark.parametrize(

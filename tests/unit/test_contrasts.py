@@ -5,11 +5,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from analysis.judge import wal
+from analysis.judge.cell_status import absent_strata
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -113,6 +115,73 @@ def test_a_gate_does_not_open_for_runs_that_failed(
         )
         == 0
     )
+
+
+def test_a_gate_does_not_open_for_a_baseline_that_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(result: Result) -> Result:
+        return with_status(result, Status.FAILED) if result.level == "zlfs" else result
+
+    before, after = campaigns(tmp_path, change)
+    assert compare(load_pool([after, before])).absent == ("after (zlfs)",)
+    assert main(["compare", str(after), str(before), "--threshold", "5"]) == 4
+    assert "after (zlfs): no ok run (3 failed)" in capsys.readouterr().err
+
+
+def test_a_gate_opens_for_runs_that_the_plan_found_infeasible(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return with_status(result, Status.SKIPPED) if result.level == "zlfs" else result
+
+    before, after = campaigns(tmp_path, change)
+    for path in after.glob("hosts/*/runs/zlfs*/run.json"):
+        reason = {"code": "infeasible", "message": "9 MiB do not fit 8 MiB", "hint": "less"}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"infeasible": reason}))
+        checksums.write(path.parent)
+    for pair in ([before, after], [after, before]):
+        comparison = compare(load_pool(pair))
+        assert comparison.skipped["after (zlfs)"] == "infeasible"
+        assert comparison.absent == ()
+        words = ["compare", *map(str, pair), "--metric", WRITTEN, "--threshold", "5"]
+        assert main(words) == 0
+
+
+OK, FAILED, SKIPPED, PLANNED = "ok", "failed", "skipped", "planned"
+NEITHER = "no ok run (1 {})"
+
+
+@pytest.mark.parametrize(
+    ("base", "level", "absent"),
+    [
+        (OK, OK, {}),
+        (OK, FAILED, {"b (s)": NEITHER.format(FAILED)}),
+        (OK, SKIPPED, {"b (s)": NEITHER.format(SKIPPED)}),
+        (OK, PLANNED, {"b (s)": "infeasible"}),
+        (OK, None, {"b (s)": "no ok run (none there)"}),
+        (FAILED, OK, {"a (s)": NEITHER.format(FAILED)}),
+        (PLANNED, OK, {"a (s)": "infeasible"}),
+        (None, OK, {"a (s)": "no ok run (none there)"}),
+        (FAILED, FAILED, dict.fromkeys(("a (s)", "b (s)"), NEITHER.format(FAILED))),
+        (FAILED, PLANNED, {"a (s)": NEITHER.format(FAILED), "b (s)": "infeasible"}),
+        # Neither could run, for example without a program of this level.
+        (SKIPPED, SKIPPED, {}),
+        (PLANNED, PLANNED, {}),
+        (None, SKIPPED, {}),
+    ],
+)
+def test_values_without_an_ok_run_in_a_stratum(
+    base: str | None, level: str | None, absent: dict[str, str]
+) -> None:
+    runs: list[Any] = [
+        SimpleNamespace(
+            factor={"arm": arm}.get,
+            result=SimpleNamespace(status=Status(SKIPPED if status == PLANNED else status)),
+            spec=SimpleNamespace(infeasible="why" if status == PLANNED else None),
+        )
+        for arm, status in (("a", base), ("b", level))
+        if status is not None
+    ]
+    assert absent_strata("arm", "a", ("a", "b"), {"s": runs}) == absent
 
 
 def test_hosts_are_compared_although_their_hardware_differs(tmp_path: Path) -> None:

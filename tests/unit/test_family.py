@@ -135,6 +135,30 @@ def test_a_stratum_without_one_side_counts_with_p_1(tmp_path: Path, without: str
     assert one == pytest.approx(min(1.0, 2 * row.p_holm))
 
 
+def test_a_stratum_in_which_both_sides_failed_counts_with_p_1(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        is_lost = result.level in (BASE, "zlfs") and result.factors == {"scheduler": "kyber"}
+        return with_status(result, Status.FAILED) if is_lost else result
+
+    def judged(*schedulers: str) -> Comparison:
+        folder = write_on_demand(
+            tmp_path / str(len(schedulers)),
+            series=False,
+            factors=tuple({"scheduler": name} for name in schedulers),
+            claims=(CLAIMS[0], Claim("C2", "overwrite.throughput", "zlfs", BASE, "worse")),
+            change=change,
+        )
+        return compare(load(folder))
+
+    alone, *times = judged("none").claims
+    lost, kept, *more = sorted(judged("none", "kyber").claims, key=lambda row: row.claim or "")
+    assert (alone.verdict, lost.verdict) == (Verdict.WORSE, Verdict.NOT_COMPARABLE)
+    assert alone.p_holm is not None
+    assert kept.p_holm == pytest.approx(2 * alone.p_holm)
+    # A time on an emulated device is no result in any stratum, so it does not count.
+    assert {row.verdict for row in (*times, *more)} == {Verdict.NOT_A_RESULT}
+
+
 def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
     campaign = load(write_on_demand(tmp_path / "c", **options))  # type: ignore[arg-type]
