@@ -15,17 +15,10 @@ MARGIN = 0.10
 
 
 def unlike(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
-    """Return why a metric cannot be compared; None if it can, or if the bytes were not counted.
-
-    A metric of the whole run depends on every phase.
-    """
+    """Return why a metric cannot be compared; None if it can, or if the bytes were not counted."""
     if not _contains(info):
         return None
-    phase = key.rpartition(".")[0]
-    names = [phase]
-    if phase == "run":
-        names = [*base.once(_measured), *level.once(_measured)]
-    for name in dict.fromkeys(names):
+    for name in _phases(key, base, level):
         left, right = (side.mean(reached, name) for side in (base, level))
         if left is not None and right is not None and abs(left - right) > MARGIN:
             shares = f"{left:.0%} of {base.name}'s WAL", f"{right:.0%} of {level.name}'s"
@@ -35,12 +28,14 @@ def unlike(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
 
 def uncounted(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
     """Return a warning if levels differ and an unsynced log was not counted."""
-    phase = key.rpartition(".")[0]
     sides = (base, level)
     if not _contains(info) or len({name for side in sides for name in side.levels}) == 1:
         return None
-    counted = all(side.mean(reached, phase) is not None for side in sides)
-    if counted or not any(side.once(_any_logs, phase) for side in sides):
+    if not any(
+        any(side.once(_any_logs, phase) for side in sides)
+        and any(side.mean(reached, phase) is None for side in sides)
+        for phase in _phases(key, base, level)
+    ):
         return None
     return "WAL not synced, its bytes not counted: one side may have kept it in its page cache"
 
@@ -77,6 +72,15 @@ def _any_logs(side: Side, phase: str) -> bool:
     return any(_logs(run, phase) for run in side.ok)
 
 
-def _measured(side: Side) -> list[str]:
-    """Return the names of the phases that any run measured."""
-    return list(dict.fromkeys(spec.name for run in side.runs for spec in run.measured))
+def _phases(key: str, base: Side, level: Side) -> list[str]:
+    """Return the phase of a metric; if it is of the whole run, all phases that write."""
+    phase = key.rpartition(".")[0]
+    if phase != "run":
+        return [phase]
+    return list(dict.fromkeys([*base.once(_writing), *level.once(_writing)]))
+
+
+def _writing(side: Side) -> list[str]:
+    """Return the names of the phases that write user data, of those that any run began."""
+    begun = (spec for run in side.runs for spec in run.result.begun(run.spec.phases))
+    return [spec.name for spec in begun if spec.user_bytes_per_operation]

@@ -367,20 +367,22 @@ def test_only_a_contrasted_utilisation_explains_a_fuller_drive(
     assert (found.verdict is Verdict.NOT_COMPARABLE) is blocks
 
 
-def logged(share: float | None, others: float = 1.0) -> Change:
-    """Set how the WAL was written, for zlfs and for all other levels."""
+def logged(share: float | None, others: float = 1.0, phase: str = "overwrite") -> Change:
+    """Set how a phase's WAL was written, for zlfs and for all other levels."""
 
     def change(result: Result) -> Result:
         wal_bytes, tables = 200 * MIB, 250 * MIB
         part = share if result.level == "zlfs" else others
         for name, value in (("flush_bytes", tables), ("compaction_bytes", tables)):
-            result = with_metric(result, f"overwrite.{name}", value)
+            result = with_metric(result, f"{phase}.{name}", value)
         known = None if part is None else wal_bytes
-        result = with_metric(result, "overwrite.wal_bytes", known)
+        result = with_metric(result, f"{phase}.wal_bytes", known)
         # Not quite the same in each run, or it would be exact.
         wobble = result.repetition * MIB // 8
         written = 2 * tables + int((part or 0) * wal_bytes) + wobble
-        return with_metric(result, WRITTEN, written)
+        for name in (phase, "run"):
+            result = with_metric(result, f"{name}.device_written", written)
+        return result
 
     return change
 
@@ -395,6 +397,17 @@ def test_a_log_that_stayed_in_the_page_cache_blocks_the_verdict(tmp_path: Path, 
     assert "100% of conventional-ext4's WAL reached the devices, 8% of zlfs's" in found.notes
     zenfs = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "zenfs"))
     assert zenfs.verdict is not Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize("phase", ["fillrandom", "overwrite"])
+def test_the_log_of_each_phase_that_writes_is_part_of_the_run(tmp_path: Path, phase: str) -> None:
+    folder = write_on_demand(tmp_path / "c", series=False, change=logged(0.08, phase=phase))
+    found = {row.level: row for row in compare(load(folder), metrics=["run.device_written"]).rows}
+    assert found["zlfs"].verdict is Verdict.NOT_COMPARABLE
+    assert (
+        "100% of conventional-ext4's WAL reached the devices, 8% of zlfs's" in found["zlfs"].notes
+    )
+    assert found["zenfs"].verdict is not Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize("share", [0.93, None])
@@ -432,9 +445,11 @@ def test_an_uncounted_log_gives_a_warning(
         tmp_path / "c",
         series=False,
         flags=dict.fromkeys(("conventional-ext4", "zlfs", "zenfs"), flags),
+        change=lambda result: with_metric(result, "run.device_written", result.repetition),
     )
     rows = {(r.metric, r.level): r.notes for r in compare(load(folder)).rows}
-    assert any("WAL not synced" in note for note in rows[WRITTEN, "zlfs"]) is warned
+    for metric in (WRITTEN, "run.device_written"):
+        assert any("WAL not synced" in note for note in rows[metric, "zlfs"]) is warned
     assert not any("WAL" in note for note in rows["readrandom.throughput", "zlfs"])
 
 
