@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from analysis import numbers
@@ -10,7 +11,7 @@ from analysis.judge.compare import Comparison, repeated_groups, watermark
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
 from analysis.read.grouping import grouped
-from analysis.read.steady import SteadyLabel
+from analysis.read.steady import PhaseSteady, SteadyLabel
 from analysis.show import factor_sentences
 from analysis.show.sentences import Answer, by_gain, evidence, gain, in_words, interval, listed
 from analysis.show.why import why
@@ -166,15 +167,34 @@ def _gaps(comparison: Comparison) -> str:
     if comparison.skipped:
         others = (f"{level} ({reason})" for level, reason in comparison.skipped.items())
         parts.append(f"not compared: {', '.join(others)}")
-    recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]
-    unsteady = len(recorded) - recorded.count(SteadyLabel.STEADY)
-    if unsteady:
-        verb = "is" if unsteady == 1 else "are"
-        parts.append(f"{unsteady} of {len(recorded)} measured phases {verb} not steady")
+    if comparison.unmeasured and comparison.any_ok:
+        nulls = listed([in_words(metric) for metric in comparison.unmeasured])
+        parts.append(f"not measured in any ok run: {nulls}")
+    parts += _unsteady(comparison.steady)
     lost = sum(not run.ok and run.result.status is not Status.SKIPPED for run in comparison.runs)
-    if lost:
-        parts.append(f"{lost} runs are not ok")
+    missing = sum(cell.missing for cell in comparison.cells)
+    for number, state in ((lost, "not ok"), (missing, "missing")):
+        if number:
+            parts.append(f"{number} {'run is' if number == 1 else 'runs are'} {state}")
     if not parts:
-        return "Every metric with a direction has a verdict, and all measured phases are steady."
+        steady = ", and all measured phases are steady" if comparison.steady else ""
+        return f"Every metric with a direction has a verdict{steady}."
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _unsteady(phases: Sequence[PhaseSteady]) -> list[str]:
+    """Return how many measured phases have each other label, and those with no known state."""
+    labels = Counter(phase.steady.label for phase in phases if phase.recorded)
+    found: list[str] = []
+    for label in (SteadyLabel.NOT_STEADY, SteadyLabel.TOO_SHORT):
+        if count := labels[label]:
+            of = "" if found else f" of {labels.total()} measured phases"
+            found.append(f"{count}{of} {'is' if count == 1 else 'are'} {label}")
+    unknown = [phase.phase for phase in phases if not phase.recorded]
+    parts = [", ".join(found)] * bool(found)
+    if unknown:
+        names = listed(list(dict.fromkeys(unknown)))
+        noun = "phase" if len(unknown) == 1 else "phases"
+        parts.append(f"steady state not known in {len(unknown)} {noun} without a series: {names}")
+    return parts

@@ -15,6 +15,7 @@ from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
+from analysis.read.steady import PhaseSteady, Steady, SteadyLabel
 from analysis.show import compare_columns, drawing
 from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest
@@ -190,6 +191,71 @@ def test_gaps_name_what_the_baseline_does_not_count(comparison: Comparison) -> N
         "Not counted on ext4 (1 row): gc bytes in overwrite; "
         "too few values (1 row): write amplification in overwrite; "
     )
+
+
+STEADY, NOT_STEADY, TOO_SHORT = SteadyLabel.STEADY, SteadyLabel.NOT_STEADY, SteadyLabel.TOO_SHORT
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (
+            [STEADY] * 2,
+            "Every metric with a direction has a verdict, and all measured phases are steady.",
+        ),
+        ([], "Every metric with a direction has a verdict."),
+        ([STEADY, NOT_STEADY], "1 of 2 measured phases is not steady."),
+        ([NOT_STEADY] * 2, "2 of 2 measured phases are not steady."),
+        ([STEADY, TOO_SHORT, TOO_SHORT], "2 of 3 measured phases are too short."),
+        (
+            [TOO_SHORT, NOT_STEADY, STEADY],
+            "1 of 3 measured phases is not steady, 1 is too short.",
+        ),
+        ([STEADY, None], "Steady state not known in 1 phase without a series: overwrite."),
+        (
+            [None, TOO_SHORT, None],
+            "1 of 1 measured phases is too short; "
+            "steady state not known in 2 phases without a series: overwrite.",
+        ),
+    ],
+)
+def test_gaps_name_each_label_of_a_phase(
+    comparison: Comparison, labels: list[SteadyLabel | None], sentence: str
+) -> None:
+    """None stands for a phase without a series, which has the label ``too short``."""
+    steady = tuple(
+        PhaseSteady(
+            "zlfs",
+            "",
+            "overwrite",
+            comparison.runs[:1] if one else (),
+            Steady(one or TOO_SHORT, None, None, 0, ""),
+        )
+        for one in labels
+    )
+    runs = tuple(run for run in comparison.runs if run.ok)
+    whole = replace(comparison, steady=steady, skipped={}, unmeasured=(), runs=runs)
+    assert text(whole, made("zlfs", 0.8, Verdict.BETTER))["What it does not show"] == sentence
+
+
+def test_gaps_name_runs_and_metrics_that_are_missing(tmp_path: Path) -> None:
+    missing = ("f2fs--r02", "f2fs--r03", "btrfs--r01")
+
+    def gaps(*names: str) -> str:
+        folder = write_campaign(
+            tmp_path / str(len(names)),
+            kind=DeviceKind.HARDWARE,
+            drop=lambda spec: spec.run in names,
+            metrics=(WRITTEN, "overwrite.latency_p99_99"),
+            series=False,
+        )
+        return answers(compare(load(folder)))[-1].text
+
+    nulls = "ot measured in any ok run: latency p99 99 in overwrite; "
+    assert nulls in gaps()
+    assert "missing" not in gaps()
+    assert gaps(*missing[:1]).endswith("; 1 run is missing.")
+    assert gaps(*missing).endswith("; 3 runs are missing.")
 
 
 def test_gaps_say_when_a_claim_has_no_twins(tmp_path: Path) -> None:
