@@ -5,7 +5,7 @@ the expected order. Blocks are seeds: runs with equal keys are not independent. 
 other factor is a stratum. A direction holds if the order is shown over all strata (p < 0.05) and
 the ends differ by more than the noise floor. It does not hold if the opposite order is shown. It
 depends on the other factor if strata have opposite orders and their difference is shown. Otherwise
-it is not shown.
+it is not shown. Without a published direction the test is two-sided.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _whole(
     values = np.array([row for stratum in tables.values() for row in stratum.values()])
     if len(settings) < _SETTINGS or len(means) < _BLOCKS:
         return DirectionVerdict(direction, Word.NOT_SHOWN, None, len(means), evidence)
-    p, rises = _page(means)
+    p, rises = _page(means, direction)
     return DirectionVerdict(direction, _word(direction, p, rises, values), p, len(means), evidence)
 
 
@@ -224,7 +224,7 @@ def _in_strata(
     for other, stratum in tables.items():
         values = np.array(list(stratum.values()))
         if values.shape[0] >= _BLOCKS and values.shape[1] >= _SETTINGS:
-            orders[other] = _page(values)
+            orders[other] = _page(values, direction)
     adjusted = dict(zip(orders, holm([p for p, _ in orders.values()]), strict=True))
     found = []
     for other, stratum in tables.items():
@@ -262,10 +262,14 @@ def _interaction(
     return DirectionVerdict(direction, word, p, blocks, "; ".join(signs), where)
 
 
-def _page(table: FloatArray) -> tuple[float, bool]:
-    """Return p of the observed order of columns, and whether it rises."""
+def _page(table: FloatArray, direction: Direction) -> tuple[float, bool]:
+    """Return p of the observed order of columns, and whether it rises.
+
+    Without a published direction the values choose the order, so p is two-sided.
+    """
     rising, falling = (float(page_trend_test(one).pvalue) for one in (table, -table))
-    return min(rising, falling), rising < falling
+    p = min(rising, falling)
+    return (min(1.0, 2 * p) if direction.rises is None else p), rising < falling
 
 
 def _standard(table: FloatArray) -> float:

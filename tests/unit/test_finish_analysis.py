@@ -90,6 +90,27 @@ def test_without_a_published_direction_the_order_is_named(value: Value, word: Wo
     assert whole(table("mix.throughput", value), order).word is word
 
 
+@pytest.mark.parametrize(("blocks", "word"), [(2, Word.NOT_SHOWN), (3, Word.RISES)])
+def test_without_a_published_direction_the_test_is_two_sided(blocks: int, word: Word) -> None:
+    """Blocks of three settings in order: each has one of six orders, so p is 6 ** -blocks."""
+    points = [
+        SettingValue(size, step, "run.sa_host", 1 + step / 100, f"h/{block}")
+        for size in SIZES[:1]
+        for step in (0, 50, 100)
+        for block in range(blocks)
+    ]
+    published, free = whole(points, GARBAGE), whole(points, replace(GARBAGE, rises=None))
+    assert (published.p, published.word) == (pytest.approx(6**-blocks), Word.HOLDS)
+    assert (free.p, free.word) == (pytest.approx(2 * 6**-blocks), word)
+
+
+def test_p_values_of_strata_without_a_published_direction_are_two_sided() -> None:
+    values = table("mix.throughput", falling, steps=STEPS[:3])
+    free = Direction("t", "mix.throughput", "1/s", Along.THRESHOLD, rises=None)
+    _, *parts, _ = directions.judge(values, free)
+    assert [part.p for part in parts] == pytest.approx([2 * 3 / 36] * 3)  # Holm over three strata
+
+
 def test_every_stratum_is_judged_and_none_differs() -> None:
     _, *parts, interaction = directions.judge(table("run.pad_bytes", falling), PAD)
     assert [part.where for part in parts] == ["at 32.0 MiB", "at 64.0 MiB", "at 128 MiB"]
