@@ -180,7 +180,8 @@ def _judged(
 def _agreement(reference: Reference, point: PublishedResult, row: Row) -> tuple[Agreement, str]:
     """Judge the direction first. A ratio with the wrong direction is not judged further."""
     if row.verdict in _SILENT:
-        return Agreement.NOT_SHOWN, _SILENT[row.verdict]
+        known = row.notes if row.verdict is Verdict.NOT_A_RESULT else ()
+        return Agreement.NOT_SHOWN, "; ".join([_SILENT[row.verdict], *known])
     shown = shown_direction(row)
     if point.ratio is not None and reference.within is not None:
         return _in_band(point.ratio, reference.within, row, shown)

@@ -254,6 +254,15 @@ def test_on_an_emulated_device_neither_times_nor_f2fs_bytes_are_judged(tmp_path:
     assert held.agreement is Agreement.AGREES
 
 
+def test_a_time_of_a_modelled_drive_has_the_known_reason(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.MODELLED)
+    (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))
+    assert held.agreement is Agreement.NOT_SHOWN
+    assert held.why == (
+        "a time, on a device that is not hardware; Synthetic ZNS: its core is not validated"
+    )
+
+
 def test_another_workload_and_each_stratum_are_named(tmp_path: Path) -> None:
     """A stratum without the metric has no line."""
 
