@@ -232,7 +232,10 @@ def differences(
 def _repeats(
     key: str, base: Mapping[str, Collection[str]], level: Mapping[str, Collection[str]]
 ) -> bool:
-    """Whether the difference of a phase's flag repeats one of the merged flag or of the phases."""
+    """Whether this flag's difference is already listed.
+
+    It is listed as the flag over all phases, or because the phases differ.
+    """
     merged = _merged(key)
     if any("by phase" in group.get(merged, ()) for group in (base, level)):
         return False
