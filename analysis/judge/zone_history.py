@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +28,7 @@ _LIMIT = 4 << 20  # bytes; the runner's limit (harness/workloads/load_program.py
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """A run of zoneprobe."""
+    """A run of zoneprobe. Latencies of a modelled drive are on the clock of its model."""
 
     run: RunRecord
     summary: ProbeSummary
@@ -44,7 +45,7 @@ class Probed:
 def probed(comparison: Comparison) -> list[Probed]:
     """Return the ok runs of zoneprobe with all their latencies."""
     return [
-        Probed(run, summary)
+        Probed(run, _on_model_clock(summary, run.result.device.dilation))
         for run in comparison.campaign.latest
         if run.ok
         for phase in run.spec.phases
@@ -55,6 +56,24 @@ def probed(comparison: Comparison) -> list[Probed]:
 
 def _summary(run: RunRecord, phase: str) -> ProbeSummary | None:
     return zoneprobe.parse(packed.text(run.path / "raw" / f"{phase}.stdout", _LIMIT))
+
+
+def _on_model_clock(summary: ProbeSummary, dilation: int) -> ProbeSummary:
+    """Return a summary whose latencies are on the model's clock."""
+
+    def shorter(times: Sequence[int]) -> tuple[int, ...]:
+        return tuple(round(time / dilation) for time in times)
+
+    treatments = (
+        dataclasses.replace(
+            one,
+            finishes=shorter(one.finishes),
+            resets=shorter(one.resets),
+            writes=tuple(map(shorter, one.writes)),
+        )
+        for one in summary.treatments
+    )
+    return dataclasses.replace(summary, treatments=tuple(treatments))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from analysis.show.report import write_report
 from harness.plan.load import CONFIGS
 from harness.store import checksums, rundir
 from harness.store.files import dumps
+from harness.store.result import Result
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
-from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.campaigns import Change, write_campaign
 
 ROOT = Path(__file__).parents[2]
 CAPTURED = (Path(__file__).parents[1] / "fixtures" / "zoneprobe" / "probe.stdout").read_text()
@@ -60,15 +61,18 @@ def test_the_workload_and_the_page_name_the_source_of_the_curves() -> None:
             )
 
 
-def output(rng: random.Random, *, full: float) -> str:
-    """Return captured output with invented latencies: a full zone's reset takes ``full`` times."""
+def output(rng: random.Random, *, full: float, dilation: int = 1) -> str:
+    """Return captured output with invented latencies: a full zone's reset takes ``full`` times.
+
+    Each takes ``dilation`` times as long.
+    """
     summary = json.loads(CAPTURED)
     for one in summary["treatments"]:
         slow = full if one["name"] == "reset-100" else 1.0
-        one["reset_ns"] = [_noisy(rng, 2e6 * slow) for _ in one["reset_ns"]]
-        one["finish_ns"] = [_noisy(rng, 4e8) for _ in one["finish_ns"]]
+        one["reset_ns"] = [dilation * _noisy(rng, 2e6 * slow) for _ in one["reset_ns"]]
+        one["finish_ns"] = [dilation * _noisy(rng, 4e8) for _ in one["finish_ns"]]
         one["write_ns"] = [
-            [_noisy(rng, 14e3 if i == 0 else 11e3) for i, _ in enumerate(cycle)]
+            [dilation * _noisy(rng, 14e3 if i == 0 else 11e3) for i, _ in enumerate(cycle)]
             for cycle in one["write_ns"]
         ]
     return json.dumps(summary)
@@ -79,15 +83,28 @@ def _noisy(rng: random.Random, size: float) -> int:
 
 
 def campaign(
-    folder: Path, kind: DeviceKind, *, full: float = 8.0, repetitions: int = 3
+    folder: Path,
+    kind: DeviceKind,
+    *,
+    full: float = 8.0,
+    repetitions: int = 3,
+    change: Change = lambda result: result,
 ) -> Comparison:
-    write_campaign(folder, levels=("btrfs",), kind=kind, repetitions=repetitions, series=False)
+    write_campaign(
+        folder,
+        levels=("btrfs",),
+        kind=kind,
+        repetitions=repetitions,
+        change=change,
+        series=False,
+    )
     rng = random.Random(7)  # noqa: S311 - not cryptography
     for run in rundir.completed(folder / "hosts" / "rig" / "runs"):
         spec = rundir.load_spec(run)
         (run / "run.json").write_text(dumps(dataclasses.replace(spec, phases=(PHASE,))))
         (run / "raw").mkdir(exist_ok=True)
-        (run / "raw" / "probe.stdout").write_text(output(rng, full=full))
+        dilation = rundir.load_result(run).device.dilation
+        (run / "raw" / "probe.stdout").write_text(output(rng, full=full, dilation=dilation))
         checksums.write(run)
     return compare(load(folder))
 
@@ -127,6 +144,20 @@ def test_emulated_times_are_no_result(tmp_path: Path) -> None:
         svg = draw(comparison, zone_history.probed(comparison)).svg
         assert svg is not None
         assert "emulated: not a result" in svg
+
+
+def test_latencies_of_a_modelled_drive_are_on_its_clock(tmp_path: Path) -> None:
+    """The machine takes 256 times as long as the drive."""
+
+    def change(result: Result) -> Result:
+        model = "zoneblk zones-4m-0123abcd x256"
+        return dataclasses.replace(result, device=dataclasses.replace(result.device, model=model))
+
+    drive = campaign(tmp_path / "drive", DeviceKind.HARDWARE)
+    model = campaign(tmp_path / "model", DeviceKind.MODELLED, change=change)
+    tables = [zone_history.latency_table(zone_history.probed(one)) for one in (drive, model)]
+    assert tables[0] == tables[1]
+    assert set(words(model).values()) == {"not a result"}
 
 
 def test_every_run_treatment_and_command_has_a_row(tmp_path: Path) -> None:
