@@ -8,7 +8,7 @@ Published numbers are data in ``analysis/references/*.toml``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from harness.store.codec import decode
 
 FOLDER = Path(__file__).parents[1] / "references"
 _SILENT = {
-    Verdict.NOT_A_RESULT: "a time, on a device that is not hardware",
+    Verdict.NOT_A_RESULT: "a time without a verdict",
     Verdict.HOST_BOUND: "a time that depends on the machine",
     Verdict.NOT_COMPARABLE: "not comparable",
     Verdict.TIMING_DEPENDENT: "the bytes depend on the guest's speed",
@@ -117,9 +117,15 @@ def _read(path: Path) -> Reference:
 
 
 def judge(
-    campaign: CampaignData, folder: Path = FOLDER, *, different_code: bool = False
+    campaign: CampaignData,
+    folder: Path = FOLDER,
+    *,
+    different_code: bool = False,
+    slower: Sequence[CampaignData] = (),
 ) -> tuple[list[JudgedResult], int]:
-    """Compare a campaign with all published results. ``different_code`` is as in ``compare``.
+    """Compare a campaign with all published results.
+
+    ``different_code`` and ``slower`` are those of ``compare``.
 
     Returns:
         The judged results, and the number of results about levels or phases that the campaign
@@ -134,19 +140,21 @@ def judge(
     for reference in references(folder):
         for point in reference.point:
             has_levels = {point.level, point.baseline} <= ran
-            found = (
-                list(_judge_strata(campaign, reference, point, different_code=different_code))
-                if has_levels
-                else []
-            )
+            rows = _rows(campaign, point, slower, different_code=different_code)
+            found = [_judged(campaign, reference, point, row) for row in rows] if has_levels else []
             judged += found
             others += not found
     return judged, others
 
 
-def _judge_strata(
-    campaign: CampaignData, reference: Reference, point: PublishedResult, *, different_code: bool
-) -> Iterator[JudgedResult]:
+def _rows(
+    campaign: CampaignData,
+    point: PublishedResult,
+    slower: Sequence[CampaignData],
+    *,
+    different_code: bool,
+) -> Iterator[Row]:
+    """Yield the row of each stratum that a published result is about."""
     try:
         compared = compare(
             campaign,
@@ -155,13 +163,14 @@ def _judge_strata(
             against=[point.level],
             metrics=[point.metric],
             different_code=different_code,
+            slower=slower,
         )
     except UsageError:  # the campaign has no such metric
         return
     for row in compared.rows:
         wanted = row.metric == point.metric and point.stratum in ("", row.stratum)
         if wanted and row.values != (None, None):
-            yield _judged(campaign, reference, point, row)
+            yield row
 
 
 def _judged(

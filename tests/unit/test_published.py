@@ -13,11 +13,14 @@ from analysis.judge.select import metric_info
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
+from analysis.show.groups import groups_of
+from analysis.show.parts import Paragraph, ReportData
 from analysis.show.report import write_report
+from analysis.show.sections.published import section
 from harness.errors import ConfigError
 from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind
-from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.campaigns import on_model, with_metric, write_campaign
 
 LEVELS = ("conventional-xfs", "f2fs")
 HEAD = (
@@ -241,7 +244,7 @@ def test_on_an_emulated_device_neither_times_nor_f2fs_bytes_are_judged(tmp_path:
     folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.EMULATED)
     (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))
     assert held.agreement is Agreement.NOT_SHOWN
-    assert held.why == "a time, on a device that is not hardware"
+    assert held.why == "a time without a verdict"
     text = RATIO.replace("throughput", "device_written")
     folder = campaign(
         tmp_path / "b", 1.4, metric="overwrite.device_written", unit="B", kind=DeviceKind.EMULATED
@@ -258,9 +261,51 @@ def test_a_time_of_a_modelled_drive_has_the_known_reason(tmp_path: Path) -> None
     folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.MODELLED)
     (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))
     assert held.agreement is Agreement.NOT_SHOWN
-    assert held.why == (
-        "a time, on a device that is not hardware; Synthetic ZNS: its core is not validated"
+    assert held.why == "a time without a verdict; Synthetic ZNS: its core is not validated"
+
+
+def modelled(folder: Path, dilation: int) -> Path:
+    """Write a campaign on a modelled drive, in which f2fs has 1.4 times the throughput of xfs."""
+
+    def change(result: Result) -> Result:
+        factor = 1.4 + 0.002 * result.repetition if result.level == "f2fs" else 1.0
+        return with_metric(on_model(result, dilation), METRIC, 1000.0 * factor / dilation, "ops/s")
+
+    return write_campaign(
+        folder, levels=LEVELS, kind=DeviceKind.MODELLED, change=change, series=False
     )
+
+
+def test_times_of_modelled_drives_are_judged_where_compare_judges_them(tmp_path: Path) -> None:
+    fast, slow = (load(modelled(tmp_path / f"x{k}", k)) for k in (8, 16))
+    references = point(tmp_path, RATIO)
+    (alone,), _ = published.judge(fast, references)
+    assert alone.agreement is Agreement.NOT_SHOWN
+    assert alone.why.startswith("a time without a verdict; ")
+    (confirmed,), _ = published.judge(fast, references, slower=[slow])
+    assert confirmed.agreement is Agreement.AGREES, confirmed.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (DeviceKind.EMULATED, ": only bytes and counts are judged."),
+        (DeviceKind.MODELLED, ": times are judged where they have a verdict."),
+    ],
+)
+def test_the_section_follows_the_comparison(
+    tmp_path: Path, kind: DeviceKind, sentence: str
+) -> None:
+    fast, slow = (load(modelled(tmp_path / f"x{k}", k)) for k in (8, 16))
+    if kind is DeviceKind.EMULATED:
+        fast = load(campaign(tmp_path / "c", 1.4, kind=kind))
+    comparison = compare(fast, slower=[slow])
+    found = section(ReportData(comparison, tuple(groups_of(comparison)), {}))
+    assert found is not None
+    assert any(one.text.endswith(sentence) for one in found.parts if isinstance(one, Paragraph))
+    (grid,) = found.grids
+    whys = {row[-1] for row in grid.rows if row[1] == METRIC}
+    assert any("a time without a verdict" in why for why in whys) is (kind is DeviceKind.EMULATED)
 
 
 def test_another_workload_and_each_stratum_are_named(tmp_path: Path) -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from analysis.judge import agreement, published
 from analysis.judge.compare import watermark
 from analysis.show.parts import Grid, Paragraph, Part, ReportData, Section
+from harness.store.spec import DeviceKind
 
 ORDER = 100
 _HEADER = ("source", "metric", "level / baseline", "published", "here", "outcome", "why")
+
+_UNTIMED = "only bytes and counts are judged"
+_MODELLED = "times are judged where they have a verdict"
 
 
 def section(data: ReportData) -> Section | None:
     """Return the table; None when no published point has this campaign's levels and phases."""
     comparison = data.comparison
     held, others = published.judge(
-        comparison.campaign, different_code=comparison.judge.different_code
+        comparison.campaign,
+        different_code=comparison.judge.different_code,
+        slower=comparison.judge.slower,
     )
     if not held:
         return None
@@ -23,7 +29,8 @@ def section(data: ReportData) -> Section | None:
         Paragraph(f"This campaign measured what {len(held)} published points report: {outcomes}.")
     ]
     if mark := watermark(comparison.pool):
-        parts.append(Paragraph(f"{mark}: only bytes and counts are judged.", soft=True))
+        what = _MODELLED if DeviceKind.MODELLED in comparison.campaign.kinds else _UNTIMED
+        parts.append(Paragraph(f"{mark}: {what}.", soft=True))
     rows = [_row(point) for point in held]
     parts.append(Grid("published", _HEADER, rows, method="published-results"))
     parts += [
