@@ -3,7 +3,7 @@
 A contrast pairs its sides at equal operation, block size and commands in flight, within a
 repetition. The interval is a paired t on logs over the repetitions. Devices side by side are
 judged one by one, and share the level of 5 % (Bonferroni). Times are judged on drives, on modelled
-drives as results of the model, and in imported campaigns as the files report them.
+drives by the rules of ``compare``, and in imported campaigns as the files report them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from analysis import numbers
 from analysis.judge import block_tables, knee, stats
 from analysis.judge.agreement import Agreement, Relation
+from analysis.judge.block_model import ModelRules
 from analysis.judge.block_tables import BlockTable
 from analysis.judge.guideline import BlockMetric, Guideline, GuidelineTest, SweepAxis
 from analysis.judge.knee import Knee
@@ -59,12 +60,14 @@ class GuidelineOutcome:
 class GuidelineEvidence:
     """The measurements on which guidelines are judged.
 
-    ``exact``: equal repetitions are valid, because a deterministic program is the drive.
+    ``exact``: equal repetitions are valid, because a deterministic program is the drive. ``rules``
+    are those of a campaign on modelled drives.
     """
 
     points: Sequence[BlockPoint]
     kinds: Collection[DeviceKind]
     exact: bool = False
+    rules: ModelRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,10 @@ class JudgedGuideline:
     outcome: GuidelineOutcome
 
 
-def judge(campaign: CampaignData) -> list[JudgedGuideline]:
+def judge(campaign: CampaignData, slower: Sequence[CampaignData] = ()) -> list[JudgedGuideline]:
     """Return a line for each guideline, or several for several curves; [] without phases of fio.
+
+    ``slower`` are those of ``compare``.
 
     Raises:
         ConfigError: a reference file is wrong.
@@ -85,7 +90,9 @@ def judge(campaign: CampaignData) -> list[JudgedGuideline]:
     points = points_of(campaign.latest)
     if not points:
         return []
-    return judge_on(GuidelineEvidence(points, campaign.kinds))
+    kinds = campaign.kinds
+    rules = ModelRules(campaign, slower) if DeviceKind.MODELLED in kinds else None
+    return judge_on(GuidelineEvidence(points, kinds, rules=rules))
 
 
 def judge_on(evidence: GuidelineEvidence) -> list[JudgedGuideline]:
@@ -104,26 +111,39 @@ def judge_on(evidence: GuidelineEvidence) -> list[JudgedGuideline]:
 
 def outcomes(guideline: Guideline, evidence: GuidelineEvidence) -> list[GuidelineOutcome]:
     """Return the outcomes of a guideline: one, or one for each device or curve."""
-    found = list(_TESTS[guideline.test](guideline, evidence))
-    return [_untimed(one) for one in found] if _UNTIMED & {*evidence.kinds} else found
+    found = _TESTS[guideline.test](guideline, evidence)
+    return [_timed(guideline, evidence, *one) for one in found]
 
 
-def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
-    """Keep the values without a verdict: they are times of an emulated device."""
+def _timed(
+    guideline: Guideline,
+    evidence: GuidelineEvidence,
+    outcome: GuidelineOutcome,
+    used: Sequence[BlockPoint],
+) -> GuidelineOutcome:
+    """Keep the values without a verdict, if a time of the used points can have none."""
     if outcome.agreement is Agreement.NOT_ASKED:
         return outcome
-    why = "a time, on an emulated device"
-    return dataclasses.replace(outcome, agreement=Agreement.NOT_SHOWN, why=why)
+    why = ""
+    if _UNTIMED & {*evidence.kinds}:
+        why = "a time, on an emulated device"
+    elif evidence.rules:
+        why = evidence.rules.refusal(used, guideline.metric)
+    return dataclasses.replace(outcome, agreement=Agreement.NOT_SHOWN, why=why) if why else outcome
 
 
-def _contrast(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
+# An outcome, and the points that it used.
+_Found = Iterator[tuple[GuidelineOutcome, Sequence[BlockPoint]]]
+
+
+def _contrast(guideline: Guideline, evidence: GuidelineEvidence) -> _Found:
     names = block_tables.alike(guideline)
     return _compared(
         guideline, evidence, lambda own: block_tables.table(own, guideline.metric, names)
     )
 
 
-def _peaks(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
+def _peaks(guideline: Guideline, evidence: GuidelineEvidence) -> _Found:
     return _compared(guideline, evidence, lambda own: block_tables.peaks(own, guideline.metric))
 
 
@@ -131,12 +151,11 @@ def _compared(
     guideline: Guideline,
     evidence: GuidelineEvidence,
     table: Callable[[Sequence[BlockPoint]], BlockTable],
-) -> Iterator[GuidelineOutcome]:
+) -> _Found:
     """Yield a line for each device that has both sides, or the reason why none has."""
-    tables = {
-        device: tuple(table(side) for side in _sides(guideline, own))
-        for device, own in block_tables.by_device(guideline.where.select(evidence.points)).items()
-    }
+    devices = block_tables.by_device(guideline.where.select(evidence.points))
+    sides = {device: tuple(_sides(guideline, own)) for device, own in devices.items()}
+    tables = {device: tuple(map(table, both)) for device, both in sides.items()}
     pairs = {device: block_tables.ratios(*both) for device, both in tables.items()}
     found = {
         device: stats.estimate(theirs, ours, exact_allowed=evidence.exact)
@@ -145,10 +164,14 @@ def _compared(
     }
     if not found:
         missing = _missing([tuple(map(bool, both)) for both in tables.values()])
-        yield GuidelineOutcome(Agreement.NOT_ASKED, missing)
+        yield GuidelineOutcome(Agreement.NOT_ASKED, missing), ()
     for device, estimate in found.items():
+        side, base = sides[device]
+        rules = evidence.rules
+        explained = rules.explained(side, base, guideline.metric) if rules else 0.0
+        outcome = _of_ratio(guideline, estimate, lines=len(found), explained=explained)
         where = ", ".join(device) if len(found) > 1 else ""
-        yield dataclasses.replace(_of_ratio(guideline, estimate, lines=len(found)), where=where)
+        yield dataclasses.replace(outcome, where=where), (*side, *base)
 
 
 def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
@@ -163,8 +186,13 @@ def _missing(measured: Sequence[tuple[bool, ...]]) -> str:
     return "one of the two sides was not measured" if any(map(any, measured)) else _NO_PHASE
 
 
-def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> GuidelineOutcome:
-    """Judge a device's ratio, one of ``lines``; without a published direction it has no verdict."""
+def _of_ratio(
+    guideline: Guideline, found: Estimate, *, lines: int, explained: float
+) -> GuidelineOutcome:
+    """Judge a device's ratio, one of ``lines``; without a published direction it has no verdict.
+
+    ``explained`` is the difference that the processor of a modelled drive can explain.
+    """
     if found.method is stats.Method.EXACT:
         found = dataclasses.replace(found, low=found.center, high=found.center)
     elif found.center is not None and found.error is not None and found.df is not None:
@@ -175,19 +203,23 @@ def _of_ratio(guideline: Guideline, found: Estimate, *, lines: int) -> Guideline
         found = dataclasses.replace(found, low=low, high=high)
     agreement, why = Agreement.NOT_ASKED, guideline.why
     if guideline.expected is not None:
-        agreement, why = _relation(guideline.expected, found, lines)
+        agreement, why = _relation(guideline.expected, found, lines, explained)
     bounds = [_change(one) for one in (found.low, found.high)]
     return GuidelineOutcome(agreement, why, _change(found.center), _interval(bounds), found.n)
 
 
-def _relation(expected: Relation, found: Estimate, lines: int) -> tuple[Agreement, str]:
-    """Judge a ratio. The noise floor is the same for all comparisons."""
+def _relation(
+    expected: Relation, found: Estimate, lines: int, explained: float
+) -> tuple[Agreement, str]:
+    """Judge a ratio. The noise floor is the same for all comparisons on drives."""
     if found.low is None or found.high is None:
         return Agreement.NOT_SHOWN, _no_interval(found.n)
     if expected is Relation.EQUAL:
         words = ("within 5 %", "beyond 5 %", "the interval reaches over 5 %")
-        return _in_band(math.log(found.low), math.log(found.high), math.log1p(ALIKE), words)
-    p = stats.p_beyond(found, stats.NOISE_FLOOR)
+        wider = math.log1p(explained)
+        low, high = math.log(found.low) - wider, math.log(found.high) + wider
+        return _in_band(low, high, math.log1p(ALIKE), words)
+    p = stats.p_beyond(found, max(stats.NOISE_FLOOR, explained))
     if p is None or lines * p >= stats.ALPHA or found.center is None:
         return Agreement.NOT_SHOWN, "no difference shown"
     shown = Relation.MORE if found.center > 1 else Relation.LESS
@@ -205,16 +237,16 @@ def _in_band(
     return Agreement.NOT_SHOWN, words[2]
 
 
-def _knee(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
+def _knee(guideline: Guideline, evidence: GuidelineEvidence) -> _Found:
     along = guideline.along or SweepAxis.IN_FLIGHT
     own = guideline.where.select(evidence.points)
     curves = block_tables.curves(own, guideline.metric, along)
     if not curves:
         why = f"no sweep over {_AXES[along]}" if own else _NO_PHASE
-        yield GuidelineOutcome(Agreement.NOT_ASKED, why)
-    for point, curve in curves:
-        where = _name(point, along) if len(curves) > 1 else ""
-        yield dataclasses.replace(_of_curve(guideline, along, curve), where=where)
+        yield GuidelineOutcome(Agreement.NOT_ASKED, why), ()
+    for used, curve in curves:
+        where = _name(used[0], along) if len(curves) > 1 else ""
+        yield dataclasses.replace(_of_curve(guideline, along, curve), where=where), used
 
 
 def _of_curve(guideline: Guideline, along: SweepAxis, curve: knee.SweepCurve) -> GuidelineOutcome:
@@ -242,7 +274,7 @@ def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
     return Agreement.NOT_SHOWN, f"the interval holds other places too; {peak}"
 
 
-def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
+def _value(guideline: Guideline, evidence: GuidelineEvidence) -> _Found:
     """Judge the highest peak, if the drive is the published one; else show it only."""
     points = guideline.where.select(evidence.points)
     published = [one for one in points if known_drives.is_drive(one.model, guideline.drive)]
@@ -250,17 +282,18 @@ def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[Guidel
     peaks = [block_tables.peaks(own, guideline.metric) for own in rows]
     every = [[*peak.values()] for own in peaks for peak in own.values()]
     if not every or guideline.value is None:
-        yield GuidelineOutcome(Agreement.NOT_ASKED, _NO_PHASE)
+        yield GuidelineOutcome(Agreement.NOT_ASKED, _NO_PHASE), ()
         return
     values = max(every, key=stats.geometric_mean)
     unit, runs = _UNITS[guideline.metric], len(values)
     found = numbers.human(stats.geometric_mean(values), unit)
     if not published:
         why = f"a number of the {guideline.drive}, and this is another drive"
-        yield GuidelineOutcome(Agreement.NOT_ASKED, why, found, runs=runs)
+        yield GuidelineOutcome(Agreement.NOT_ASKED, why, found, runs=runs), ()
         return
     if runs < stats.MINIMUM_RUNS:
-        yield GuidelineOutcome(Agreement.NOT_SHOWN, _no_interval(runs), found, runs=runs)
+        why = _no_interval(runs)
+        yield GuidelineOutcome(Agreement.NOT_SHOWN, why, found, runs=runs), published
         return
     logs = stats.paired_t(np.log(np.array(values) / guideline.value))
     low, high = float(logs.low), float(logs.high)
@@ -268,14 +301,14 @@ def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[Guidel
     words = (f"within {text}", f"beyond {text}", f"the interval reaches over {text}")
     agreement, why = _in_band(low, high, math.log(WITHIN), words)
     bounds = [numbers.human(guideline.value * math.exp(one), unit) for one in (low, high)]
-    yield GuidelineOutcome(agreement, why, found, _interval(bounds), runs)
+    yield GuidelineOutcome(agreement, why, found, _interval(bounds), runs), published
 
 
-def _not_asked(guideline: Guideline, _: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
-    yield GuidelineOutcome(Agreement.NOT_ASKED, guideline.why)
+def _not_asked(guideline: Guideline, _: GuidelineEvidence) -> _Found:
+    yield GuidelineOutcome(Agreement.NOT_ASKED, guideline.why), ()
 
 
-_Test = Callable[[Guideline, GuidelineEvidence], Iterator[GuidelineOutcome]]
+_Test = Callable[[Guideline, GuidelineEvidence], _Found]
 _TESTS: Mapping[GuidelineTest, _Test] = {
     GuidelineTest.CONTRAST: _contrast,
     GuidelineTest.PEAKS: _peaks,

@@ -55,8 +55,8 @@ def ratios(side: BlockTable, base: BlockTable) -> tuple[dict[str, float], dict[s
 
 def curves(
     points: Sequence[BlockPoint], metric: BlockMetric, along: SweepAxis
-) -> list[tuple[BlockPoint, dict[float, Mapping[str, float]]]]:
-    """Return each curve with more than one x, and one of its points."""
+) -> list[tuple[list[BlockPoint], dict[float, Mapping[str, float]]]]:
+    """Return each curve with more than one x, and its points."""
     fixed = ("row", "rw", "overwrites", "scheduler", "others")
     other = ("iodepth", "jobs") if along is SweepAxis.BS else ("bs",)
     groups = grouped(points, lambda point: tuple(getattr(point, name) for name in (*fixed, *other)))
@@ -67,7 +67,7 @@ def curves(
             here = [point for point in own if getattr(point, along.value) == place]
             curve[place] = table(here, metric, ()).get((), {})
         if len(curve) > 1:
-            found.append((own[0], curve))
+            found.append((own, curve))
     return found
 
 

@@ -178,16 +178,26 @@ def _processor_bound(side: Side, key: str, slower: Sequence[CampaignData]) -> No
 
 
 def percentile_floor(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -> float:
-    """Return the difference of a percentile that the processor can explain; 0 for other metrics.
+    """Return the difference of a percentile that the processor can explain; 0 for other metrics."""
+    return explained(log_change(key, base, slower), log_change(key, level, slower))
+
+
+def log_change(key: str, side: Side, slower: Sequence[CampaignData]) -> float:
+    """Return the log of a percentile's change at twice the dilation.
+
+    It is 0 for other metrics, and without slower runs.
+    """
+    change = percentile_change(key, pairs_of(side, slower)) if _PERCENTILE.search(key) else None
+    return math.log(change) if change else 0.0
+
+
+def explained(base: float, level: float) -> float:
+    """Return the difference that the processor can explain, from the log changes of both sides.
 
     At twice the dilation, the processor's part of a ratio is about half as large. So the whole part
-    is twice the ratio's change, in logs. Without slower runs it is unknown, and 0 here.
+    is twice the ratio's change.
     """
-    if not _PERCENTILE.search(key):
-        return 0.0
-    known = [percentile_change(key, pairs_of(side, slower)) for side in (base, level)]
-    left, right = (math.log(change) if change else 0.0 for change in known)
-    return math.expm1(2 * abs(right - left))
+    return math.expm1(2 * abs(level - base))
 
 
 def _busy_processor(side: Side, key: str) -> NoVerdict | None:

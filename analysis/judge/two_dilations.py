@@ -10,6 +10,7 @@ from statistics import geometric_mean
 
 from analysis.judge import noise
 from analysis.judge.side import Side
+from analysis.read import percentiles
 from analysis.read.drives import drive_of
 from analysis.read.load import CampaignData, RunRecord
 from harness.store.spec import DeviceKind, Scalar
@@ -38,7 +39,16 @@ def speed_change(pairs: Pairs, phase: str) -> float | None:
 
 def percentile_change(key: str, pairs: Pairs) -> float | None:
     """Return a percentile as a share of its value in the slower runs; null if one is unknown."""
-    return _mean([_ratio(run.value(key), other.value(key)) for run, other in pairs])
+    return _mean([_ratio(_percentile(run, key), _percentile(other, key)) for run, other in pairs])
+
+
+def _percentile(run: RunRecord, key: str) -> float | None:
+    """Return a percentile of a run, from its histogram if it is not stored: runs store no p95."""
+    if key in run.result.metrics:
+        return run.value(key)
+    phase, _, name = key.rpartition(".")
+    whole = percentiles.together([run], phase, intended=percentiles.is_intended(name))
+    return percentiles.percentile(whole, name)
 
 
 def _mean(ratios: Sequence[float | None]) -> float | None:

@@ -27,9 +27,9 @@ class BlockPoint:
     """One phase of one run. ``iops`` and latencies in µs are null where they are unknown.
 
     ``row`` and ``others`` name the run's level and factors, ``block`` the runs that belong
-    together, ``model`` the drive. ``overwrites`` is true if the written blocks already hold data.
-    ``instructions`` are per command, ``merged`` is the share of write requests that the kernel
-    merged into others.
+    together, ``model`` the drive. ``cell`` and ``phase`` have its metrics. ``overwrites`` is true
+    if the written blocks already hold data. ``instructions`` are per command, ``merged`` is the
+    share of write requests that the kernel merged into others.
     """
 
     row: str
@@ -48,6 +48,8 @@ class BlockPoint:
     instructions: float | None = None
     merged: float | None = None
     model: str = ""
+    cell: str = ""
+    phase: str = ""
 
     @property
     def in_flight(self) -> int:
@@ -124,6 +126,8 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
         instructions=run.value(f"{phase.name}.instructions_per_operation"),
         merged=run.value(f"{phase.name}.merged_share") if "write" in rw else None,
         model=_device(run.spec).model,
+        cell=run.cell,
+        phase=phase.name,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def rows(
     """Return the rows of the table of points by the names of its columns."""
     monkeypatch.setattr(block, "points_of", lambda _: points)
     monkeypatch.setattr(block, "clients_of", lambda _: [])
-    monkeypatch.setattr(block.block_level, "judge", lambda _: [])
+    monkeypatch.setattr(block.block_level, "judge", lambda *_: [])
     section = block.section(data)
     assert section is not None
     (grid,) = [one for one in section.grids if one.name == "block_points"]
@@ -57,3 +58,17 @@ def test_what_was_not_counted_is_a_dash(data: ReportData, monkeypatch: pytest.Mo
     columns = ("instructions / command", "merged writes (mean share)")
     assert [found["raw-device"][name] for name in columns] == ["5,000", "0"]
     assert [found["raw-conventional"][name] for name in columns] == ["-", "-"]
+
+
+def test_guidelines_are_judged_with_the_slower_campaigns_of_the_comparison(
+    data: ReportData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = data.comparison.campaign
+    judge = dataclasses.replace(data.comparison.judge, slower=(campaign,))
+    comparison = dataclasses.replace(data.comparison, judge=judge)
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(block, "points_of", lambda _: [point()])
+    monkeypatch.setattr(block, "clients_of", lambda _: [])
+    monkeypatch.setattr(block.block_level, "judge", lambda *given: calls.append(given) or [])
+    assert block.section(dataclasses.replace(data, comparison=comparison)) is not None
+    assert calls == [(campaign, (campaign,))]

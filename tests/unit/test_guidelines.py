@@ -6,8 +6,9 @@ import dataclasses
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -15,15 +16,23 @@ import pytest
 from analysis.judge import block_level, knee
 from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.block_level import GuidelineEvidence, GuidelineOutcome
+from analysis.judge.block_model import ModelRules
 from analysis.judge.guideline import GuidelineTest
 from analysis.judge.published import references
 from analysis.read.block import BlockPoint
+from analysis.read.load import CampaignData
+from analysis.read.load import load as load_campaign
 from harness.errors import ConfigError
 from harness.plan import load
 from harness.plan.workload_models import BareWorkload
-from harness.store.spec import DeviceKind
+from harness.store import checksums, rundir
+from harness.store.files import dumps
+from harness.store.result import Result
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, Scalar
+from harness.tools import fio, histogram
 from harness.workloads import fio_phases
 from tests.fixtures.block_points import DEEP, SIZES, conventional, equal_campaign, guideline, point
+from tests.fixtures.campaigns import on_model, with_metric, write_campaign
 
 CAMPAIGNS, KNEES = 1000, 400
 # Small differences between repetitions, so that an interval exists.
@@ -90,9 +99,161 @@ def test_on_emulated_devices_a_guideline_has_values_and_no_verdict(kind: DeviceK
     assert found.agreement is Agreement.NOT_SHOWN
 
 
-def test_modelled_drives_are_judged_as_results_of_the_model() -> None:
+def test_models_without_runs_are_judged_as_results_of_the_model() -> None:
     found = judged("none-for-reads-median", sides(0.9), [DeviceKind.MODELLED])
     assert found.agreement is Agreement.AGREES
+
+
+def phase(name: str, rw: str, bs: str, *, depth: int = 1, jobs: int = 1) -> PhaseSpec:
+    """Return a phase of fio."""
+    flags: dict[str, Scalar] = {"rw": rw, "bs": bs, "iodepth": depth, "numjobs": jobs}
+    return PhaseSpec(
+        name,
+        name,
+        PhaseRole.MEASURED,
+        flags,
+        operations=1,
+        user_bytes_per_operation=0,
+        expects_gc=False,
+        timeout_seconds=300,
+        program=fio.PROGRAM,
+    )
+
+
+DEEP_READ = phase("read-4k-qd14", "read", "4k", depth=14)
+LARGE_READ = phase("read-128k", "read", "128k")
+WRITE = phase("write-z4", "write", "4k", jobs=4)
+PHASES = (DEEP_READ, phase("read-4k", "read", "4k"), LARGE_READ, WRITE)
+MEDIANS = {DEEP_READ.name: {"none": 9.0}, WRITE.name: {"none": 10.0}}  # 10 us with mq-deadline
+
+
+def on_modelled_drive(
+    folder: Path,
+    dilation: int = 8,
+    *,
+    medians: Mapping[str, Mapping[str, float]] = MEDIANS,
+    metrics: Mapping[str, float] = MappingProxyType({}),
+) -> CampaignData:
+    """Write a campaign of both schedulers. ``medians`` are by phase and scheduler."""
+
+    def change(result: Result) -> Result:
+        begun = tuple(dataclasses.replace(result.phases[0], name=one.name) for one in PHASES)
+        result = on_model(dataclasses.replace(result, phases=begun), dilation)
+        for one in PHASES:
+            rate = 1e5 / dilation * jitter(result, one)
+            result = with_metric(result, f"{one.name}.throughput", rate, "ops/s")
+            p50 = median(result, one)
+            result = with_metric(result, f"{one.name}.latency_p50", p50, "us")
+            result = with_metric(result, f"{one.name}.busy_cpus", 0.01, "1")
+        for key, value in metrics.items():
+            result = with_metric(result, key, value, "1")
+        return result
+
+    def jitter(result: Result, one: PhaseSpec) -> float:
+        own = JITTER[str(result.repetition)]
+        return (own if result.factors["scheduler"] == "none" else 1) * (
+            own if one is LARGE_READ else 1
+        )
+
+    def median(result: Result, one: PhaseSpec) -> float:
+        known = medians.get(one.name, {}).get(str(result.factors["scheduler"]), 10.0)
+        return known * jitter(result, one) * dilation
+
+    write_campaign(
+        folder,
+        levels=("raw-device",),
+        factors=({"scheduler": "none"}, {"scheduler": "mq-deadline"}),
+        kind=DeviceKind.MODELLED,
+        change=change,
+        series=False,
+    )
+    for run in rundir.completed(folder / "hosts" / "rig" / "runs"):
+        spec, result = rundir.load_spec(run), rundir.load_result(run)
+        (run / "run.json").write_text(dumps(dataclasses.replace(spec, phases=PHASES)))
+        (run / "histograms").mkdir()
+        for one in PHASES:
+            p50 = median(result, one)
+            whole = histogram.make(10_000, 1e4 * p50, 0, 2 * p50, [[0, 2 * p50, 10_000]])
+            (run / "histograms" / f"{one.name}.all.json").write_text(dumps(whole))
+        checksums.write(run)
+    return load_campaign(folder)
+
+
+def in_campaign(name: str, campaign: CampaignData, *slower: CampaignData) -> tuple[Agreement, str]:
+    """Return the outcome of a guideline and its reason."""
+    lines = block_level.judge(campaign, slower)
+    (found,) = [one.outcome for one in lines if one.guideline.id == name]
+    assert found.found != "-"
+    return found.agreement, found.why
+
+
+@pytest.mark.parametrize("name", ["none-for-reads-median", "none-for-reads-p95"])
+def test_a_percentile_on_a_modelled_drive_needs_what_compare_needs(
+    tmp_path: Path, name: str
+) -> None:
+    fast, slow = (on_modelled_drive(tmp_path / f"x{k}", k) for k in (8, 16))
+    assert in_campaign(name, fast, slow) == (Agreement.AGREES, "it is less")
+    cell = "raw-device-scheduler-none, read-4k-qd14"
+    why = f"{cell}: no such run at twice the dilation (--slower)"
+    assert in_campaign(name, fast) == (Agreement.NOT_SHOWN, why)
+    late = on_modelled_drive(tmp_path / "late", metrics={"read-4k-qd14.on_time_share": 0.98})
+    why = f"{cell}: 98.0 % of requests on time"
+    assert in_campaign(name, late, slow) == (Agreement.NOT_SHOWN, why)
+    medians = {DEEP_READ.name: {"none": 9.0, "mq-deadline": 16.0}}
+    other = on_modelled_drive(tmp_path / "other", 16, medians=medians)
+    agreement, why = in_campaign(name, fast, other)
+    assert agreement is Agreement.NOT_SHOWN
+    assert why.endswith("is 0.625 of its value at k = 16")
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "value", "why"),
+    [
+        ("zone-read-size", "read-128k.late_share", 0.03, "requests take 3.0 % longer"),
+        ("zone-read-size", "read-128k.busy_cpus", 0.06, "CPUs work 6.0 % of the time"),
+        ("zone-read-size", "write-z4.busy_cpus", 0.06, "it is more"),  # of another phase
+        ("zone-read-size", "read-128k.on_time_share", 0.5, "it is more"),  # of percentiles
+        ("writes-below-reads", "write-z4.late_share", 0.03, "requests take 3.0 % longer"),
+        ("writes-below-reads", "read-128k.late_share", 0.03, "no difference shown"),
+    ],
+)
+def test_a_rate_on_a_modelled_drive_needs_what_compare_needs(
+    tmp_path: Path, name: str, metric: str, value: float, why: str
+) -> None:
+    found = in_campaign(name, on_modelled_drive(tmp_path / "c", metrics={metric: value}))
+    assert why in found[1]
+    assert found[0] is (Agreement.AGREES if why == "it is more" else Agreement.NOT_SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "medians", "why"),
+    [
+        ("none-for-reads-median", {"none": 9.9}, "no difference shown"),
+        ("none-for-reads-median", {"none": 9.9, "mq-deadline": 11.0}, "it is less"),
+        ("alike-over-zones-median", {"none": 10.1}, "within 5 %"),
+        ("alike-over-zones-median", {"none": 11.0}, "the interval reaches over 5 %"),
+    ],
+)
+def test_a_difference_that_the_processor_can_explain_is_not_shown(
+    tmp_path: Path, name: str, medians: dict[str, float], why: str
+) -> None:
+    """The schedulers differ by 10 %, or not at all. At twice the dilation, medians change."""
+    changed = dict.fromkeys((DEEP_READ.name, WRITE.name), medians)
+    slow = on_modelled_drive(tmp_path / "slow", 16, medians=changed)
+    assert in_campaign(name, on_modelled_drive(tmp_path / "fast"), slow)[1] == why
+
+
+@pytest.mark.parametrize("name", ["depth-random", "peak"])
+def test_knees_and_peaks_on_a_modelled_drive_have_its_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(ModelRules, "refusal", lambda _, used, metric: f"{metric} {len(used)}")
+    rules = ModelRules(on_modelled_drive(tmp_path / "c"), ())
+    reads = curve((0.02, 0.1, 0.2, 0.5, 1.0, 1.0))
+    points = [dataclasses.replace(one, model=ZN540) for one in reads]
+    evidence = GuidelineEvidence(points, [DeviceKind.MODELLED], rules=rules)
+    (found,) = block_level.outcomes(guideline(name), evidence)
+    assert (found.agreement, found.why) == (Agreement.NOT_SHOWN, f"iops {len(points)}")
 
 
 def test_repetitions_that_do_not_vary_are_a_verdict_on_a_program_only() -> None:

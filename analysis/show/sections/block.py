@@ -62,7 +62,7 @@ def section(data: ReportData) -> Section | None:
     jobs: list[Part] = [Heading("block-jobs", "Jobs"), _jobs(clients)] if clients else []
     if not points:
         return Section(ID, TITLE, jobs) if jobs else None
-    judged = block_level.judge(comparison.campaign)
+    judged = block_level.judge(comparison.campaign, comparison.judge.slower)
     rows = [_row(one) for one in judged]
     parts: list[Part] = [
         Paragraph(f"{agreement.tally(one.outcome.agreement for one in judged)}. {_ABOUT}"),
