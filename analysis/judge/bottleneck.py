@@ -23,7 +23,8 @@ _CAUSES = ("stalls_level0", "stalls_memtable", "stalls_pending")
 class PhaseMetrics:
     """A phase: its metrics by name (None or absent: not measured), threads and CPUs.
 
-    ``threads`` run operations, ``jobs`` flush and compact.
+    All metrics are on one clock, so that shares of the time are right. ``threads`` run operations,
+    ``jobs`` flush and compact.
     """
 
     values: Mapping[str, float | None]
@@ -249,7 +250,7 @@ def _metrics(run: RunRecord, spec: PhaseSpec) -> PhaseMetrics:
     prefix = f"{spec.name}."
     return PhaseMetrics(
         values={
-            key.removeprefix(prefix): run.value(key)
+            key.removeprefix(prefix): run.recorded(key)  # CPU time is on no model's clock
             for key in run.result.metrics
             if key.startswith(prefix)
         },

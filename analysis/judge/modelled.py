@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from analysis import numbers
+from analysis.judge.select import metric_info
 from analysis.judge.side import Side
 from analysis.judge.two_dilations import (
     Pairs,
@@ -38,6 +39,7 @@ SAME_PERCENTILE = 0.5
 
 # A reason to repeat runs at twice the dilation.
 UNCHECKED = "no such run at twice the dilation (--slower)"
+OF_PROCESSOR = "the processor decides it, and not the drive's model"
 
 # Metrics that a few late requests can change.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
@@ -94,6 +96,8 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         return None
     if kinds != {DeviceKind.MODELLED}:
         return NoVerdict(Verdict.NOT_A_RESULT)
+    if metric_info(key).of_processor:
+        return NoVerdict(Verdict.NOT_A_RESULT, OF_PROCESSOR)
     sides = [side for side in (base, level) if side.ok]  # a side without runs has other reasons
     for judged in (_core, _late_requests):
         for side in sides:

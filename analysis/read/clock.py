@@ -16,10 +16,10 @@ def model_time(key: str, value: float, unit: str, dilation: int) -> float:
     """Return a metric on the model's clock: durations are shorter, rates are higher.
 
     Counts, bytes and ratios stay the same, and so do times that are computed from a model's
-    numbers.
+    numbers. The processor is no slower, so its times stay, too.
     """
     info = CATALOGUE.get(key.rpartition(".")[2])
-    if info is not None and info.kind is not MetricKind.TIME:
+    if info is not None and (info.kind is not MetricKind.TIME or info.of_processor):
         return value
     if unit in _DURATIONS:
         return value / dilation

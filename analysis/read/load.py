@@ -106,10 +106,17 @@ class RunRecord:
 
         Times of a modelled drive are on the clock of its model.
         """
+        found = self.recorded(key)
+        if found is None:
+            return None
+        return model_time(key, found, self.result.metrics[key].unit, self.result.device.dilation)
+
+    def recorded(self, key: str) -> float | None:
+        """Return a metric on the clock of the machine, or None as ``value`` does."""
         metric = self.result.metrics.get(key)
         if metric is None or metric.value is None or not math.isfinite(metric.value):
             return None
-        return model_time(key, float(metric.value), metric.unit, self.result.device.dilation)
+        return float(metric.value)
 
     def start_of(self, phase: PhaseResult) -> float:
         """Return the start of a phase, in seconds since the run began."""

@@ -43,6 +43,7 @@ class MetricInfo:
         kind: whether it is a result on an emulated device.
         includes_wal: the bytes include the write-ahead log.
         includes_reads: the bytes include reads that caches did not serve.
+        of_processor: the time is work of a processor, which no model of a drive describes.
     """
 
     name: str
@@ -53,6 +54,7 @@ class MetricInfo:
     kind: MetricKind = field(kw_only=True)
     includes_wal: bool = False
     includes_reads: bool = False
+    of_processor: bool = False
 
 
 _HIGHER, _LOWER, _NONE = Better
@@ -77,6 +79,9 @@ _TRACE = (*_TIMELINE, "raw/trace.jsonl")
 _bytes = partial(MetricInfo, unit="B", kind=MetricKind.BYTES)
 _count = partial(MetricInfo, kind=MetricKind.COUNT)
 _ratio = partial(MetricInfo, kind=MetricKind.RATIO)
+_cpu_time = partial(
+    MetricInfo, better=_LOWER, sources=_PROCESS, kind=MetricKind.TIME, of_processor=True
+)
 
 
 def _time(
@@ -318,7 +323,7 @@ _ENTRIES = (
         "(written / write cap + read / read cap) / db_bench's time; null without a known cap",
         _COUNTERS,
     ),
-    _time("cpu_seconds", "s", _LOWER, "cgroup cpu.stat of the load", _PROCESS),
+    _cpu_time("cpu_seconds", unit="s", formula="cgroup cpu.stat of the load"),
     _time(
         "busy_cpus",
         "1",
@@ -328,7 +333,7 @@ _ENTRIES = (
     ),
     _time("flush_cpu_share", "1", _NONE, "CPU of the flush threads / their time", _PROCESS),
     _time("compaction_cpu_share", "1", _NONE, "CPU of compaction threads / their time", _PROCESS),
-    _time("cpu_per_operation", "us", _LOWER, "cpu_seconds x 10^6 / operations", _PROCESS),
+    _cpu_time("cpu_per_operation", unit="us", formula="cpu_seconds x 10^6 / operations"),
     _count("instructions", _LOWER, "PMU, cgroup of the load", _PROCESS),
     _ratio("merged_share", _NONE, "write requests merged into others / all", _COUNTERS),
     _ratio("instructions_per_operation", _LOWER, "instructions / operations", _PROCESS),

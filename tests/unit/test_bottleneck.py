@@ -13,10 +13,11 @@ from analysis.judge.bottleneck import UNCLEAR, PhaseMetrics
 from analysis.judge.compare import compare
 from analysis.read.load import load
 from analysis.show.tables import tables_of
-from harness.store.spec import PhaseRole, PhaseSpec
+from harness.store.result import Result
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
 from harness.workloads import load_program, rocksdb
 from harness.workloads.db_bench import DbBench
-from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.campaigns import with_metric, write_campaign
 from tests.fixtures.ledgers import recorded_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -84,6 +85,24 @@ def test_collecting_garbage_is_distinguished_from_not_collecting() -> None:
     (other,) = bottleneck.label_phases(recorded_run("f2fs_disable_wal-0--r01")).values()
     assert other.label != "gc-bound"
     assert "moved by GC, of written bytes 7% (below 20%)" in other.evidence
+
+
+def test_a_phase_on_a_modelled_drive_has_the_shares_of_its_machine(tmp_path: Path) -> None:
+    """Its processor works half of the time, and the drive collects garbage for a tenth."""
+
+    def change(result: Result) -> Result:
+        model = "zoneblk zones-4m-0123abcd x256"
+        result = replace(result, device=replace(result.device, model=model))
+        for name, seconds in (("seconds", 100.0), ("cpu_seconds", 50.0), ("gc_seconds", 10.0)):
+            result = with_metric(result, f"overwrite.{name}", seconds, "s")
+        return result
+
+    folder = write_campaign(
+        tmp_path / "c", levels=("zlfs",), kind=DeviceKind.MODELLED, change=change, series=False
+    )
+    found = bottleneck.label_phases(load(folder).runs[0])["overwrite"].evidence
+    assert "collecting garbage, of the time 10% (below 50%)" in found
+    assert "CPU time, of the threads that had work 25% (below 90%)" in found
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -29,6 +29,8 @@ MODEL = "zoneblk zones-4m-0123abcd x8"
         ("overwrite.seconds", "s", 12.5),
         ("overwrite.reset_rate", "1/s", 800.0),
         ("overwrite.stall_share", "1", 100.0),
+        ("overwrite.cpu_seconds", "s", 100.0),  # of the processor
+        ("overwrite.cpu_per_operation", "us", 100.0),
         ("overwrite.device_written", "B", 100.0),
         ("overwrite.wa_total", "1", 100.0),
         # computed from a drive's published numbers, not from a clock

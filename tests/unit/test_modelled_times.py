@@ -210,6 +210,25 @@ def test_the_drive_beside_the_one_under_test_is_judged_as_well(
     assert ("core not validated" in modelled.label([campaign])) is judged
 
 
+@pytest.mark.parametrize(("name", "unit"), [("cpu_seconds", "s"), ("cpu_per_operation", "us")])
+def test_a_time_of_the_processor_has_no_verdict(tmp_path: Path, name: str, unit: str) -> None:
+    """It is the machine's at every dilation, and no slower campaign makes it the drive's."""
+
+    def on(dilation: int) -> Change:
+        def change(result: Result) -> Result:
+            value = 100.0 if result.level == EXT4 else 150.0 + result.repetition
+            result = _on_drive(dilation=dilation, busy=0.01)(result)
+            return with_metric(result, f"overwrite.{name}", value, unit)
+
+        return change
+
+    fast, slow = (_campaign(tmp_path / f"x{k}", on(k)) for k in (8, 16))
+    row = _row(fast, slow, metric=f"overwrite.{name}")
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert "the processor decides it, and not the drive's model" in row.notes
+    assert row.values == pytest.approx((100, 152), rel=1e-3)
+
+
 def test_the_command_that_repeats_a_report_names_the_slower_campaign(
     fast: Path, tmp_path: Path
 ) -> None:
