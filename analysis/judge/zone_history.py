@@ -221,11 +221,11 @@ class _Judged(NamedTuple):
     verdict: str
 
 
-def order_table(runs: Sequence[Probed], *, emulated: bool) -> Table:
+def order_table(runs: Sequence[Probed], *, not_hardware: bool) -> Table:
     """Return one row per cell and order: ratio of geometric means, and whether the order holds.
 
-    Ratios are paired within runs; p values are Holm-adjusted over all rows. Times of emulated
-    devices are not a result, so they have no verdict.
+    Ratios are paired within runs; p values are Holm-adjusted over all rows. Only hardware
+    gets a verdict.
     """
     cells = grouped(runs, lambda one: one.run.cell)
     tested = [
@@ -233,7 +233,7 @@ def order_table(runs: Sequence[Probed], *, emulated: bool) -> Table:
     ]
     p_values = [1.0 if one.p_value is None else one.p_value for _, _, one in tested]
     judged = (
-        _Judged(cell, order, estimate, "not a result" if emulated else _word(estimate, p))
+        _Judged(cell, order, estimate, "not a result" if not_hardware else _word(estimate, p))
         for (cell, order, estimate), p in zip(tested, stats.holm(p_values), strict=True)
     )
     return tabulate(_ORDERS, judged)

@@ -147,8 +147,8 @@ class CampaignData:
     label: str = ""
 
     @property
-    def emulated(self) -> bool:
-        """Whether any device is not hardware. Times are not a result then."""
+    def not_hardware(self) -> bool:
+        """Whether any device is not hardware; its kind decides about times."""
         return bool(self.kinds - {DeviceKind.HARDWARE})
 
     @property
@@ -227,9 +227,9 @@ class Pool:
         return tuple(run for campaign in self.campaigns for run in campaign.latest)
 
     @property
-    def emulated(self) -> bool:
-        """Whether any device is not hardware. Times are not a result then."""
-        return any(campaign.emulated for campaign in self.campaigns)
+    def not_hardware(self) -> bool:
+        """Whether any device is not hardware; its kind decides about times."""
+        return any(campaign.not_hardware for campaign in self.campaigns)
 
     def campaign_of(self, run: RunRecord) -> CampaignData:
         """Return the campaign of a run."""

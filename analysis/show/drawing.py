@@ -178,7 +178,7 @@ def mark_of(comparison: Comparison, kind: MetricKind) -> str:
     """Return the watermark of a figure of this campaign, '' for none."""
     if comparison.campaign.replayed:
         return "replayed, not run"
-    if not comparison.campaign.emulated:
+    if not comparison.campaign.not_hardware:
         return ""
     if comparison.campaign.kinds == {DeviceKind.IMPORTED}:
         return "imported: measured by others"

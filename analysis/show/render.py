@@ -89,7 +89,7 @@ def to_json(comparison: Comparison) -> str:
         "contrast": comparison.contrast,
         "campaigns": [str(campaign.path) for campaign in comparison.pool.campaigns],
         "baseline": comparison.baseline,
-        "emulated": comparison.pool.emulated,
+        "emulated": comparison.pool.not_hardware,  # name of the format
         "watermark": watermark(comparison.pool) or None,
         "rows": records(comparison),
         "claims": [compare_columns.record(row) for row in comparison.claims],
@@ -181,7 +181,7 @@ def _mix_lines(comparison: Comparison) -> list[str]:
     """Return each tenant's loss against running alone; empty if tenants are not compared."""
     if comparison.contrast != mix.FACTOR:
         return []
-    lines = words.lines(comparison.runs, emulated=comparison.pool.emulated)
+    lines = words.lines(comparison.runs, not_hardware=comparison.pool.not_hardware)
     lines = lines or ["Nothing could be compared: no run in which tenants share a drive is ok."]
     wrapped = [textwrap.wrap(line, _WIDTH, subsequent_indent="    ") for line in lines]
     return ["", *(line for lines in wrapped for line in lines)]

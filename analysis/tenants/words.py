@@ -37,18 +37,18 @@ def summary(
     indexes: Sequence[Index],
     suspects: Sequence[Suspect],
     *,
-    emulated: bool,
+    not_hardware: bool,
 ) -> list[str]:
     """Return sentences on losses, fairness, use of the drive, and coincident events."""
     sentences = [*_losses(mix, slowdowns), *_indexes(mix, indexes), *_blame(suspects)]
-    if emulated and sentences:
+    if not_hardware and sentences:
         sentences.insert(0, "Times on this device get no verdict. On hardware they would mean:")
     return sentences
 
 
-def word(slowdown: Slowdown, *, emulated: bool) -> str:
-    """Return the verdict on a slowdown; times of an emulated device get none."""
-    if emulated:
+def word(slowdown: Slowdown, *, not_hardware: bool) -> str:
+    """Return the verdict on a slowdown; devices that are not hardware get none."""
+    if not_hardware:
         return Verdict.NOT_A_RESULT.value
     return stats.verdict(slowdown.estimate, Better.LOWER, claimed=False).value
 
@@ -163,21 +163,21 @@ def _interval(value: Estimate | Index) -> str:
     return f" ({numbers.ratio(value.low)} .. {numbers.ratio(value.high)})"
 
 
-def lines(runs: Sequence[RunRecord], *, emulated: bool) -> list[str]:
+def lines(runs: Sequence[RunRecord], *, not_hardware: bool) -> list[str]:
     """Return the sentences of each mix, then one line per measured slowdown."""
     text = []
     for mix in mixes(runs):
         slowdowns, indexes = fairness.slowdowns(mix), fairness.indexes(mix)
         suspects = attribution.attribute(aligned.observe(mix))
         text += [f"{mix.label}:"] if mix.label else []
-        text += summary(mix, slowdowns, indexes, suspects, emulated=emulated)
-        text += [_line(one, emulated=emulated) for one in slowdowns if one.estimate.center]
+        text += summary(mix, slowdowns, indexes, suspects, not_hardware=not_hardware)
+        text += [_line(one, not_hardware=not_hardware) for one in slowdowns if one.estimate.center]
     return text
 
 
-def _line(slowdown: Slowdown, *, emulated: bool) -> str:
+def _line(slowdown: Slowdown, *, not_hardware: bool) -> str:
     estimate = slowdown.estimate
     return (
         f"slowdown of {slowdown.tenant}, {slowdown.column}: {numbers.ratio(estimate.center)}"
-        f"{_interval(estimate)}, n {estimate.n}, {word(slowdown, emulated=emulated)}"
+        f"{_interval(estimate)}, n {estimate.n}, {word(slowdown, not_hardware=not_hardware)}"
     )

@@ -111,7 +111,7 @@ def campaign(
 
 def words(comparison: Comparison) -> dict[str, str]:
     runs = zone_history.probed(comparison)
-    table = zone_history.order_table(runs, emulated=comparison.campaign.emulated)
+    table = zone_history.order_table(runs, not_hardware=comparison.campaign.not_hardware)
     assert set(table.column("cell")) == {"btrfs"}
     return dict(zip(table.column("direction"), table.column("verdict"), strict=True))
 

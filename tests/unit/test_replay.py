@@ -235,7 +235,7 @@ def test_a_campaign_is_labelled_and_verified(
     assert "results/mine" in err
     found = load(tmp_path / "results" / "mine")
     assert found.replayed
-    assert found.emulated  # no time is a result
+    assert found.not_hardware  # no time is a result
     assert {run.result.device.kind for run in found.runs} == {DeviceKind.REPLAYED}
     ended = {run.name: run.result.status for run in found.runs}
     assert [*ended.values()].count(Status.SKIPPED) == 2

@@ -163,10 +163,10 @@ def test_a_starved_tenant_has_no_factor(tmp_path: Path) -> None:
     found = {(one.tenant, one.column) for one in losses}
     assert ("victim", "throughput") not in found
     assert {("victim", "p99"), ("aggressor", "throughput")} <= found
-    text = words.summary(mix, losses, [], [], emulated=False)
+    text = words.summary(mix, losses, [], [], not_hardware=False)
     assert not any("victim" in one and "its throughput is" in one for one in text)
     assert any("victim did no operation beside the others in 1 of 3 blocks" in one for one in text)
-    lines = words.lines(load(folder).latest, emulated=False)
+    lines = words.lines(load(folder).latest, not_hardware=False)
     assert any("slowdown of aggressor, throughput" in one for one in lines)
     assert not any("slowdown of victim, throughput" in one for one in lines)
 
@@ -205,7 +205,7 @@ def test_a_block_that_lacks_a_value_is_said(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
     with_values(folder, {"victim.overwrite.throughput": None})
     mix = mix_of(folder)
-    text = words.summary(mix, [], fairness.indexes(mix), [], emulated=False)
+    text = words.summary(mix, [], fairness.indexes(mix), [], not_hardware=False)
     assert any(one.startswith("Fairness has 2 of 3 blocks") for one in text)
 
 

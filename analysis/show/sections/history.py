@@ -21,10 +21,10 @@ def section(data: ReportData) -> Section | None:
     runs = zone_history.probed(comparison)
     if not runs:
         return None
-    emulated = comparison.campaign.emulated
+    not_hardware = comparison.campaign.not_hardware
     directions = Grid(
         "history-directions",
-        *zone_history.order_table(runs, emulated=emulated),
+        *zone_history.order_table(runs, not_hardware=not_hardware),
         source="raw/probe.stdout",
         method="prior-history",
     )
@@ -40,5 +40,5 @@ def section(data: ReportData) -> Section | None:
         zone_history_figure.behind_resets(comparison, runs),
     ]
     modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
-    text = Paragraph(_MODELLED if modelled else _EMULATED if emulated else _HARDWARE)
+    text = Paragraph(_MODELLED if modelled else _EMULATED if not_hardware else _HARDWARE)
     return Section("history", "Zone history", [text, Plots(plots), directions, every])

@@ -50,12 +50,12 @@ def section(data: ReportData) -> Section | None:
 
 def _parts(data: ReportData, mix: Mix) -> list[Part]:
     comparison = data.comparison
-    emulated = comparison.campaign.emulated
+    not_hardware = comparison.campaign.not_hardware
     losses, indexes = fairness.slowdowns(mix), fairness.indexes(mix)
     suspects = attribution.attribute(aligned.observe(mix))
     findings = [finding for one in suspects for finding in (one.whole, *one.findings)]
-    sentences = words.summary(mix, losses, indexes, suspects, emulated=emulated)
-    slowdowns = _SLOWDOWNS | {"verdict": lambda loss: words.word(loss, emulated=emulated)}
+    sentences = words.summary(mix, losses, indexes, suspects, not_hardware=not_hardware)
+    slowdowns = _SLOWDOWNS | {"verdict": lambda loss: words.word(loss, not_hardware=not_hardware)}
     plots = [
         tenant_figures.slowdown_matrix(comparison, mix, losses),
         tenant_figures.timeline(comparison, mix),
