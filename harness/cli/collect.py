@@ -13,7 +13,8 @@ SUMMARY = "move finished run directories from a host into a campaign"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """Read complete run directories from a folder or tar archive, check their checksums, and
-move them into <host>/runs. A run that exists there is skipped.
+move them into <host>/runs. A run that exists there is skipped. The host's plan.json, in the archive
+or beside the folder, must be of the same study, device and host as the campaign's.
 
 Prints {"collected": […], "already": […]}.
 
@@ -32,6 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     Raises:
         UsageError: there is no such source.
+        ConfigError: the host has runs of another study, device or kind of host.
         RunFailed: a run arrived damaged; the others are stored.
     """
     found = collected.collect(arguments.source, arguments.into)

@@ -24,7 +24,7 @@ _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),
     ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/", "cli/layout.py")),
-    ("The host", "exit 2", ("run/", "machine/")),
+    ("The host", "exit 2", ("run/", "machine/", "store/adopted.py")),
     ("Integration levels", "the level is skipped, the others run", ("levels/",)),
     (
         "Study, workload and plan",

@@ -51,8 +51,10 @@ def fetch(name: str, campaign: CampaignPaths) -> list[str]:
     """Copy the finished runs of a machine that the campaign lacks; return their names.
 
     Raises:
-        ZonelabError: the guest does not answer, or runs arrive damaged.
+        ZonelabError: the guest does not answer, has runs of another study, or runs arrive damaged.
     """
+    if not campaign.plan.exists():  # runs that are there already can be of another study
+        return []
     there = _PATHS.runs(campaign.root.name)
     into = campaign.host(state.host_name(name))
     listed = guest.run(name, f"ls {shlex.quote(str(there))}", timeout=_LONGEST).stdout.split()
@@ -60,7 +62,7 @@ def fetch(name: str, campaign: CampaignPaths) -> list[str]:
     if not missing:
         return []
     # base64, because the output of ssh is decoded as text.
-    pack = f"tar -C {shlex.quote(str(there))} -c {shlex.join(missing)} | base64 -w0"
+    pack = f"tar -C {shlex.quote(str(there))} -c {shlex.join(missing)} -C .. plan.json | base64 -w0"
     packed = guest.run(name, pack, timeout=_LONGEST).stdout
     try:
         content = base64.b64decode(packed)

@@ -36,6 +36,7 @@ from harness.run.life import Life
 from harness.run.progress import ProgressPublisher, announcement, human_seconds
 from harness.run.pulse import Pulse, pulse
 from harness.run.recover import recover, release
+from harness.store.adopted import require_same
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.result import Result, Status
@@ -100,7 +101,7 @@ def execute_plan(
             with full_disk_is_clear(paths.state):
                 paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
                 own.publish(announcement(own.path, plan.campaign, "running", "starting"))
-                _prepare(plan, paths, host, say)
+                _prepare(plan, request, host, say)
             new = _execute_due(
                 plan, runs, request, host=host, levels=levels, say=say, stop=stop, own=own
             )
@@ -123,12 +124,13 @@ def _announce(campaign: str, paths: Paths, host: Host, own: Pulse, error: Zonela
     own.publish(announcement(own.path, campaign, state, error.message))
 
 
-def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -> None:
-    """Create the campaign's folder, and clean up after a killed runner."""
+def _prepare(plan: Plan, request: Request, host: Host, say: Callable[[str], None]) -> None:
+    """Clean up after a killed runner, and store the plan."""
+    paths = request.paths
     hung.require_gone(host, paths)
     for line in recover(host, paths):
         say(line)
-    _adopt_plan(plan, paths.campaign(plan.campaign) / "plan.json")
+    _adopt_plan(plan, request.host_name, paths.campaign(plan.campaign) / "plan.json")
 
 
 def _execute_due(
@@ -240,16 +242,10 @@ def _host_plan(plan: Plan, name: str) -> HostPlan:
     raise UsageError(f"the plan has no host {name!r}", hint=f"--host is one of: {known}")
 
 
-def _adopt_plan(plan: Plan, path: Path) -> None:
+def _adopt_plan(plan: Plan, host_name: str, path: Path) -> None:
     """Store the plan beside the runs; a campaign continues only under an equal plan."""
     if path.exists():
-        known = load_plan(path)
-        if known.study_digest != plan.study_digest:
-            raise ConfigError(
-                f"campaign {plan.campaign} was started with another study ({path})",
-                hint="start a new campaign: CAMPAIGN=<name>",
-                code="other-study",
-            )
+        require_same(load_plan(path), plan, host_name)
     write_atomic(path, dumps(plan))
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import checksums
+from harness.store.adopted import require_same
 from harness.store.bundle import extract
+from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.files import sync, sync_tree
 from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
@@ -27,8 +29,11 @@ class Collected:
 def collect(source: Path, into: Path) -> Collected:
     """Store the complete runs of a folder or tar archive in ``into/runs``; skip those it has.
 
+    ``into`` is the folder of a host in a campaign.
+
     Raises:
         UsageError: there is no such source, or it is no archive of runs.
+        ConfigError: the host has runs of another study, device or kind of host.
         HostError: the disk is full.
     """
     if not source.exists():
@@ -39,16 +44,24 @@ def collect(source: Path, into: Path) -> Collected:
     with full_disk_is_clear(runs):
         runs.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=into) as staging:
-            return _store_runs(_unpack(source, Path(staging)), runs)
+            folder, adopted = _unpack(source, Path(staging))
+            own = CampaignPaths(into.parent.parent).plan
+            if adopted.exists() and own.exists():
+                require_same(load_plan(adopted), load_plan(own), into.name)
+            return _store_runs(folder, runs)
 
 
-def _unpack(source: Path, staging: Path) -> Path:
-    """Copy the runs to the destination's file system, so that the last step is a rename."""
+def _unpack(source: Path, staging: Path) -> tuple[Path, Path]:
+    """Copy the runs to the destination's file system, so that the last step is a rename.
+
+    Returns:
+        The folder of the runs, and the file with the host's plan, which can be missing.
+    """
     folder = staging / "runs"
     if source.is_dir():
         for run in completed(source):
             _copy(run, folder / run.name)
-        return folder
+        return folder, source.parent / "plan.json"
     folder.mkdir()
     try:
         with tarfile.open(source, "r:") as archive:  # roles/collect does not compress
@@ -57,7 +70,7 @@ def _unpack(source: Path, staging: Path) -> Path:
         raise UsageError(
             f"{source} is not a complete tar archive: {error}", hint="collect again", code="archive"
         ) from None
-    return folder
+    return folder, folder / "plan.json"
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -1,10 +1,12 @@
-"""``roles/plan`` and ``roles/report`` with the real ansible, on campaigns of this machine."""
+"""``roles/plan``, ``roles/report`` and ``roles/collect`` with the real ansible, on this machine."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 import yaml
 
 from harness.cli import main as cli
+from harness.store.campaign import load_plan
+from harness.store.files import dumps
 from tests.fixtures.campaigns import write_four_runs
 
 pytestmark = pytest.mark.slow
@@ -106,3 +110,25 @@ def test_the_report_role_shows_the_table_once_and_fails_behind_it(
     if bad:
         expected = f"4 runs: 3 ok, 1 failed; 0 to run; see {tmp_path}/c/report/index.html"
         assert expected in done.stdout
+
+
+@pytest.mark.parametrize("adopted", ["equal", "other", "none"])
+def test_the_collect_role_stores_runs_only_of_the_campaigns_study(
+    tmp_path: Path, adopted: str
+) -> None:
+    """``none``: as before the first run, and with the runs that a new machine gets."""
+    campaign, there = write_four_runs(tmp_path / "c"), tmp_path / "state/campaigns/c"
+    plan = load_plan(campaign / "plan.json")
+    shutil.move(campaign / "hosts/rig/runs", there / "runs")
+    (there / "runs" / ".half.partial").mkdir()
+    if adopted != "none":
+        digest = plan.study_digest if adopted == "equal" else "other"
+        (there / "plan.json").write_text(dumps(replace(plan, study_digest=digest)))
+    places = {"zonelab_state": str(tmp_path / "state"), "zonelab_build": str(tmp_path / "build")}
+    done = role("collect", tmp_path, zonelab_become=False, **places)
+    stored = [path.name for path in (campaign / "hosts/localhost/runs").iterdir()]
+    assert len(stored) == (0 if adopted == "other" else 4), done.stdout
+    assert (done.returncode == 2) == (adopted == "other"), done.stdout
+    assert ("was started with another study or device on localhost" in done.stdout) == (
+        adopted == "other"
+    )

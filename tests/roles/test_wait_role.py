@@ -190,9 +190,10 @@ def test_a_machine_without_the_finished_runs_gets_them(lab: Lab) -> None:
         collected.mkdir(parents=True)
         (collected / "result.json").write_text(name)
         runs[name] = lab.folder / name / "campaigns" / CAMPAIGN / "runs"
-    (lab.folder / "results" / CAMPAIGN / "plan.json").write_text("{}")
+    (lab.folder / "results" / CAMPAIGN / "plan.json").write_text("new")
     lab.add("first", zonelab_runner=__file__)
     (runs["old"] / "b--r01").mkdir(parents=True)
+    (runs["old"].parent / "plan.json").write_text("old")
     book = lab.folder / "install.yml"
     tasks = "{ansible.builtin.include_role: {name: run, tasks_from: install}}"
     book.write_text(f"- hosts: all\n  gather_facts: false\n  tasks: [{tasks}]\n")
@@ -201,5 +202,10 @@ def test_a_machine_without_the_finished_runs_gets_them(lab: Lab) -> None:
     assert (runs["new"] / "a--r01" / "result.json").read_text() == "new"
     assert [path.name for path in runs["old"].iterdir()] == ["b--r01"]
     folder = runs["new"].parent
-    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "runs"]
+    assert sorted(path.name for path in folder.iterdir()) == ["runs", "wanted.json"]
+    # The runner compares the plan of the runs that are there with the new one.
+    plans = {path.name: path.read_text() for path in runs["old"].parent.glob("*.json")}
+    assert plans == {"plan.json": "old", "wanted.json": "new"}
+    words = yaml.safe_load((ROOT / "roles/run/vars/main.yml").read_text())
+    assert "'--plan', __run_wanted," in words["__run_argv"]
     assert not (lab.folder / "first" / "campaigns" / CAMPAIGN / "runs").exists()

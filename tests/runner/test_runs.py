@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -430,7 +431,28 @@ def test_other_study_is_refused(machine: Machine) -> None:
     machine.change_plan(study_digest="other")
     done = machine.run()
     assert done.returncode == 2
-    assert "started with another study" in done.stderr
+    assert "started with another study or device on h" in done.stderr
+    assert "-e campaign=NAME or CAMPAIGN=NAME; or delete" in done.stderr
+
+
+def change_host(machine: Machine, **changes: Any) -> None:
+    """Plan as on a host with other facts."""
+    host = machine.plan.hosts[0]
+    facts = replace(host.inspection.host, **changes)
+    host = replace(host, inspection=replace(host.inspection, host=facts))
+    machine.change_plan(hosts=(host,))
+
+
+def test_another_kernel_is_refused_and_some_pages_of_memory_are_not(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    known = machine.plan.hosts[0].inspection.host
+    change_host(machine, memory_bytes=known.memory_bytes - 8192)
+    assert machine.run("--only", "fake--r01").returncode == 0
+    change_host(machine, kernel="7.3")
+    done = machine.run()
+    assert done.returncode == 2
+    assert f"started on h with kernel {known.kernel}, now 7.3" in done.stderr
+    assert names(machine) == ["fake--r01"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
@@ -492,6 +514,26 @@ def test_verify_and_collect(machine: Machine, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert "h: fake--r01: raw/overwrite.stdout: checksum differs" in lines
     assert "h: fake--r02: result.json: missing" in lines
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
+def test_collect_refuses_runs_of_another_study(machine: Machine, *, packed: bool) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    source, into = machine.runs, machine.root / "results" / "c" / "hosts" / "h"
+    if packed:
+        source = machine.root / "runs.tar"
+        subprocess.run(
+            ["tar", "-cf", source, ".", "-C..", "plan.json"], cwd=machine.runs, check=True
+        )
+    words = ["collect", "--from", str(source), "--into", str(into)]
+    machine.plan = replace(machine.plan, study_digest="other")
+    plan = machine.campaign_folder() / "plan.json"
+    refused = zonelab(*words)
+    assert refused.returncode == 2
+    assert "started with another study or device on h" in refused.stderr
+    assert list((into / "runs").iterdir()) == []
+    plan.write_text((machine.runs.parent / "plan.json").read_text())
+    assert json.loads(zonelab(*words).stdout)["collected"] == ["fake--r01"]
 
 
 def test_collect_refuses_damaged(machine: Machine) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import ToolFailed
+from harness.errors import ConfigError, ToolFailed
 from harness.machine.paths import Paths
 from harness.rig import fetch, guest, model, state
-from harness.store.campaign import CampaignPaths
+from harness.store.campaign import CampaignPaths, load_plan
+from harness.store.files import dumps
 from harness.tools.proc import Completed
 from tests.fixtures.example import unpacked
 
@@ -66,8 +67,13 @@ def finish(machine: Machine, campaign: CampaignPaths, number: int) -> str:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> CampaignPaths:
-    return CampaignPaths(tmp_path / "results" / "first")
+def campaign(tmp_path: Path, machine: Machine) -> CampaignPaths:
+    """The example's plan, on the controller and on the machine."""
+    found = CampaignPaths(tmp_path / "results" / "first")
+    for folder in (found.root, machine.paths.campaign("first")):
+        folder.mkdir(parents=True)
+        shutil.copy(CampaignPaths(unpacked()).plan, folder)
+    return found
 
 
 def stored(campaign: CampaignPaths) -> list[str]:
@@ -97,6 +103,21 @@ def test_a_damaged_run_is_not_stored(machine: Machine, campaign: CampaignPaths) 
     assert stored(campaign) == []
 
 
+def test_runs_of_another_study_are_not_copied(machine: Machine, campaign: CampaignPaths) -> None:
+    """A machine that is kept up can have a campaign of this name already."""
+    machine.up = True
+    name = finish(machine, campaign, 0)
+    plan = load_plan(campaign.plan)
+    campaign.plan.unlink()
+    assert fetch.fetch(RIG, campaign) == []
+    campaign.plan.write_text(dumps(replace(plan, study_digest="other")))
+    with pytest.raises(ConfigError, match="another study"):
+        fetch.fetch(RIG, campaign)
+    assert stored(campaign) == []
+    campaign.plan.write_text(dumps(plan))
+    assert fetch.fetch(RIG, campaign) == [name]
+
+
 def test_output_that_was_cut_off_is_an_error_after_which_runs_are_copied(
     machine: Machine, campaign: CampaignPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,14 +138,14 @@ def test_output_that_was_cut_off_is_an_error_after_which_runs_are_copied(
 def test_runs_are_copied_while_the_machine_is_up(
     machine: Machine, campaign: CampaignPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the boot, without a campaign and after a failure, it looks again."""
+    """Before the boot, without runs and after a failure, it looks again."""
     monkeypatch.setattr(fetch, "_EVERY", 0.01)
     before = threading.enumerate()
     with fetch.fetching(model.load(RIG), campaign):
         wait(lambda: machine.looks > 2)  # two whole rounds
         assert not machine.commands
         machine.up = True
-        wait(lambda: len(machine.commands) > 1)  # no campaign there: ls fails
+        wait(lambda: len(machine.commands) > 1)  # no runs there: ls fails
         name = finish(machine, campaign, 0)
         wait(lambda: campaign.runs(HOST).is_dir() and stored(campaign) == [name])
     assert threading.enumerate() == before
