@@ -18,7 +18,7 @@ from harness.machine import paths
 from harness.machine.lock import exclusive
 from harness.plan.reference import RIG
 from harness.store.files import dumps
-from tests.fixtures.wait_lab import CAMPAIGN, ROOT, Lab, heartbeat, running
+from tests.fixtures.wait_lab import CAMPAIGN, ROOT, Lab, Played, heartbeat, running
 
 pytestmark = pytest.mark.slow  # every test starts Ansible
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="a machine of its own needs root")
@@ -41,9 +41,17 @@ def test_a_panic_is_noticed_in_about_a_minute(config: str) -> None:
     assert interval * count < run["run_answer_seconds"], "a dead host would be a slow disk"
 
 
+def runs_there(lab: Lab, *campaigns: str) -> str:
+    """Return a runner, as the host gets it, for the look at what runs there."""
+    records = [{"campaign": name, "holder": f"campaign {name}"} for name in campaigns]
+    runner = lab.folder / f"runner-{'-'.join(campaigns)}"
+    runner.write_text(f"print({json.dumps(records)!r})")
+    return str(runner)
+
+
 def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> None:
     for name in ("rebooted", "silent", "hangs", "damaged", "healthy", "gone"):
-        lab.add(name)
+        lab.add(name, zonelab_runner=runs_there(lab))
     running(lab.folder, "rebooted", heartbeat(boot_id="11c1f6f0-9f61-4d2c-8f0a-6a0f1a7c9e02"))
     running(lab.folder, "silent", heartbeat(uptime=heartbeat().uptime - 500))
     running(lab.folder, "hangs", heartbeat(blocked_seconds=300.0))
@@ -77,6 +85,20 @@ def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> No
     assert seconds < 120, "the wait of 72 hours was not cut short"
 
 
+def wait_and_show(lab: Lab) -> Played:
+    """Play the wait, and show whether the end of the play keeps the settings of each host."""
+    book = lab.folder / "wait.yml"
+    shown = "{{ inventory_hostname }} goes on: {{ run_goes_on | default(false) }}"
+    book.write_text(
+        "- hosts: all\n"
+        "  gather_facts: false\n"
+        "  tasks:\n"
+        "    - block: [{ansible.builtin.import_role: {name: run}}]\n"
+        f"      always: [{{ansible.builtin.debug: {{msg: '{shown}'}}}}]\n"
+    )
+    return lab.play(book, "-e", "run_attached=true")
+
+
 @pytest.mark.parametrize("stuck", [False, True], ids=["longer", "stuck"])
 def test_a_campaign_that_goes_on_keeps_its_settings(lab: Lab, *, stuck: bool) -> None:
     """``stuck``: a disk that does not answer; nobody ever writes to the named pipe."""
@@ -85,22 +107,34 @@ def test_a_campaign_that_goes_on_keeps_its_settings(lab: Lab, *, stuck: bool) ->
     if stuck:
         file.unlink()
         os.mkfifo(file)
-    book = lab.folder / "long.yml"
-    book.write_text(
-        "- hosts: all\n"
-        "  gather_facts: false\n"
-        "  tasks:\n"
-        "    - block: [{ansible.builtin.import_role: {name: run}}]\n"
-        "      always: [{ansible.builtin.debug: {msg: 'goes on: {{ run_goes_on }}'}}]\n"
-    )
-    played = lab.play(book, "-e", "run_attached=true")
+    played = wait_and_show(lab)
     os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))  # ends a `cat` that still waits
     assert played.code == 2
     cause = "reading progress.json took longer than 2 s" if stuck else "did not end within 0.000"
     assert cause in played.text
     assert "The runs go on there. Repeat the command" in played.text
-    assert "goes on: True" in played.text
+    assert "long goes on: True" in played.text
     assert "when: not (run_goes_on | default(false))" in (ROOT / "ansible/site.yml").read_text()
+
+
+def test_a_runner_without_heartbeats_keeps_its_settings_while_it_holds_the_lock(lab: Lab) -> None:
+    broken = lab.folder / "broken"
+    broken.write_text("raise OSError")
+    lab.add("works", zonelab_runner=runs_there(lab, CAMPAIGN))
+    lab.add("ended", zonelab_runner=runs_there(lab))
+    lab.add("unknown", zonelab_runner=str(broken))
+    for name in lab.hosts:
+        running(lab.folder, name, heartbeat(blocked_seconds=300.0))
+    # After a normal end, the lock can be held for a moment.
+    lab.add("done", zonelab_runner=runs_there(lab, CAMPAIGN))
+    file = running(lab.folder, "done", heartbeat())
+    file.write_text(file.read_text().replace("running", "done"))
+    played = wait_and_show(lab)
+    assert played.code == 2
+    found = {name: f"{name} goes on: True" in played.text for name in lab.hosts}
+    assert found == {"works": True, "ended": False, "unknown": False, "done": False}, played.text
+    for name in ("works", "ended", "unknown"):
+        assert f"{name}: the runner (pid 1) hangs in the kernel for 300 s" in played.text
 
 
 # --- a second call --------------------------------------------------------------------------------
