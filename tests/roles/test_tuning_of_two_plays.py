@@ -48,9 +48,14 @@ class Host:
         (part,) = (one for one in plays if one["name"] == "Tune, prepare, run, collect")
         (whole,) = part["tasks"]
         roles = ("preflight", "tuning")
-        for section in ("block", "always"):
-            kept = [t for t in whole[section] if t["ansible.builtin.import_role"]["name"] in roles]
-            whole[section] = [*kept, end] if section == "block" else kept
+        (last,) = whole["always"]
+        for block in (whole, last):
+            named = ((t, t["ansible.builtin.import_role"]["name"]) for t in block["block"])
+            block["block"] = [task for task, name in named if name in roles]
+        whole["block"].append(end)
+        (collect,) = last["always"]
+        assert collect["ansible.builtin.import_role"]["name"] == "collect"
+        last["always"] = [{"ansible.builtin.debug": {"msg": "runs are collected"}}]
         book = self.folder / "play.yml"
         book.write_text(json.dumps([part | {"gather_facts": False}]))
         variables = {
@@ -94,9 +99,18 @@ def test_a_play_that_loses_the_start_does_not_restore_the_host(host: Host) -> No
     assert host.saved.exists()
 
 
+def test_runs_are_collected_from_a_host_that_refuses_a_setting(host: Host) -> None:
+    refuse = {"ansible.builtin.shell": f"rm {host.value} && mkdir {host.value}"}
+    failed, output = host.play([], end=refuse)
+    assert (failed, "refused to restore 1 settings" in output) == (1, True), output
+    assert "runs are collected" in output
+    assert not host.saved.exists(), "the next play fails at the same task"
+
+
 def test_the_end_of_its_own_runs_restores_the_host(host: Host) -> None:
     """The runner can hold its lock for a moment after the last run."""
     failed, output = host.play([], [f"campaign {MINE} (pid 8)"], end=shown(host))
     assert (failed, "value 0" in output) == (1, True), output
+    assert "runs are collected" in output
     assert host.value.read_text().strip() == "60"
     assert not host.saved.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ FAKES = {
     'grep -x "$t" {0}/timers; done | sed "s/$/ loaded active waiting/";; '
     'stop) grep -vx "$2" {0}/timers >{0}/new; mv {0}/new {0}/timers;; '
     'start) [ -e {0}/"$2".removed ] && exit 5; '
+    '[ -e {0}/"$2".masked ] && {{ echo "Unit $2 is masked." >&2; exit 1; }}; '
     'grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
 }
 
@@ -72,8 +74,11 @@ class Machine:
         )
         return *lists, self.value.read_text().strip(), self.words.read_text().strip()
 
-    def play(self, *, restore: bool = False) -> int:
-        """Tune or restore; return how many tasks changed something."""
+    def play(self, *, restore: bool = False, refused: Sequence[str] = ()) -> int:
+        """Tune or restore; return how many tasks changed something.
+
+        ``refused`` are parts of the message with which the play must fail.
+        """
         (self.folder / "own.yml").write_text(yaml.safe_dump(self.tuning))
         part = {"tasks_from": "restore"} if restore else {}
         task = {"ansible.builtin.import_role": {"name": "tuning"} | part}
@@ -84,7 +89,8 @@ class Machine:
             "tuning_name": os.path.relpath(self.folder / "own", ROOT / "configs/tunings"),
         }
         changed, failed, output = play(file, variables, self.folder / "bin")
-        assert not failed, output
+        assert failed == bool(refused), output
+        assert [part for part in refused if part not in output] == [], output
         return changed
 
 
@@ -146,3 +152,26 @@ def test_a_setting_or_timer_that_is_gone_does_not_keep_the_others_from_being_put
     assert machine.words.read_text().strip() == "madvise"
     assert sorted(machine.swaps.read_text().splitlines()) == AREAS
     assert list(machine.saved.iterdir()) == []
+
+
+def test_what_is_refused_keeps_nothing_else_from_being_put_back(machine: Machine) -> None:
+    machine.play()
+    machine.value.unlink()
+    machine.value.mkdir()
+    (machine.folder / "man-db.timer.masked").touch()
+    refused = ["2 settings", f"tee: {machine.value}: Is a directory", "man-db.timer is masked"]
+    machine.play(restore=True, refused=refused)
+    assert machine.words.read_text().strip() == "madvise"
+    assert sorted(machine.swaps.read_text().splitlines()) == AREAS
+    assert list(machine.saved.iterdir()) == []
+    assert machine.play(restore=True) == 0
+
+
+def test_files_that_a_power_cut_left_empty_are_as_absent(machine: Machine) -> None:
+    machine.saved.mkdir(parents=True)
+    for name in ("tuning.json", "stopped.json"):
+        (machine.saved / name).touch()
+    machine.play()
+    assert machine.state() == ([], ["other.timer"], "0", "never")
+    machine.play(restore=True)
+    assert machine.state() == (*BEFORE, "madvise")
