@@ -39,6 +39,7 @@ from harness.run.recover import recover, release
 from harness.store.adopted import require_same
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
+from harness.store.overview import is_due
 from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, attempt_name, attempts, full_disk_is_clear, load_result
 from harness.store.spec import Device, HostPlan, Plan, RunSpec
@@ -146,7 +147,8 @@ def _execute_due(
 ) -> set[str]:
     """Execute the runs that are missing or to be retried; return their names.
 
-    Devices of earlier runs are released before, and whole contents are recorded afterwards.
+    Before the runs, devices of a killed run are emptied and released. After them, a digest of every
+    byte of the released devices is recorded, which proves ownership after a restart.
     """
     paths = request.paths
     pending, kept = _due_runs(paths.runs(plan.campaign), runs, request)
@@ -258,17 +260,15 @@ def _due_runs(
     folder: Path, runs: Sequence[RunSpec], request: Request
 ) -> tuple[list[RunSpec], list[str]]:
     """Return the next attempts of the runs to execute, and the statuses of those that are kept."""
+    retry = request.retry
     newest = [(run, _newest(folder, run)) for run in runs]
-    pending = [_next_attempt(run, result) for run, result in newest if _due(result, request)]
-    kept = [r.status.value for _, r in newest if r and not _due(r, request)]
+    pending = [
+        _next_attempt(run, result)
+        for run, result in newest
+        if is_due(result.status.value if result else None, retry)
+    ]
+    kept = [r.status.value for _, r in newest if r and not is_due(r.status.value, retry)]
     return pending, kept
-
-
-def _due(result: Result | None, request: Request) -> bool:
-    """Whether a run is missing, aborted, or to be retried."""
-    if result is None or result.status is Status.ABORTED:
-        return True
-    return result.status.value in request.retry
 
 
 def _next_attempt(run: RunSpec, result: Result | None) -> RunSpec:

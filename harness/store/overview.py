@@ -13,8 +13,6 @@ from harness.store.campaign import CampaignPaths, load_campaign, load_inspection
 from harness.store.result import Status
 from harness.store.spec import HostPlan
 
-_ALWAYS_DUE = (None, Status.ABORTED.value)
-
 
 @dataclass(frozen=True, slots=True)
 class RunState:
@@ -40,8 +38,13 @@ def states(paths: CampaignPaths, host: str | None = None) -> list[RunState]:
 
 
 def pending(runs: Sequence[RunState], retry: Collection[str]) -> int:
-    """Return the number of runs that are missing, aborted, or in a status to retry."""
-    return sum(run.status in _ALWAYS_DUE or run.status in retry for run in runs)
+    """Return the number of runs that are due."""
+    return sum(is_due(run.status, retry) for run in runs)
+
+
+def is_due(status: str | None, retry: Collection[str]) -> bool:
+    """Whether a run is missing (null), aborted, or in a status to retry."""
+    return status is None or status == Status.ABORTED.value or status in retry
 
 
 def counts(runs: Sequence[RunState]) -> dict[str, int]:
