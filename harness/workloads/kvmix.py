@@ -31,6 +31,7 @@ from harness.workloads.planning import (
     PlannedPhase,
     ShareQuantity,
     StartGate,
+    flag_number,
     refuse_flags,
 )
 
@@ -241,6 +242,17 @@ class Kvmix(NativeProgram):
                 code="flag-of-workload",
             )
         inserts = [(each.operations or 0) if each.work.insert else 0 for each in phases]
+        threads = int(flag_number(own, "threads", 1, least=1))
+        # Threads share the inserts of each phase. kvmix expects that they shared the sum.
+        uneven = [
+            each.name for each, n in zip(phases[:at], inserts[:at], strict=True) if n % threads
+        ]
+        if len(uneven) > 1:
+            raise ConfigError(
+                f"phase {phase.name} follows inserts that {threads} threads do not share equally: "
+                f"phases {', '.join(uneven)}",
+                hint="insert in one phase, or set operations: {count: N} with multiples of threads",
+            )
         flags: dict[str, Scalar] = {
             **database.sizes,
             **own,

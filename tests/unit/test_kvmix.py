@@ -388,6 +388,29 @@ def test_a_phase_after_a_mix_with_unknown_keys_is_refused() -> None:
     assert len(workload(phases=phases).phases) == 3
 
 
+def queries(**fields: Any) -> dict[str, Any]:
+    """Return a phase that queries; ``fields`` are of its mix."""
+    mix = {"query": 1} | fields
+    return {"name": "q", "operation_mix": mix, "role": "measured", "operations": {"keys": 1}}
+
+
+def test_threads_share_the_inserts_of_two_phases_equally() -> None:
+    def last(threads: int, *inserts: int) -> PhaseSpec:
+        fills = [
+            {**FILL, "name": f"fill-{at}", "operations": {"count": count}}
+            for at, count in enumerate(inserts)
+        ]
+        flags = {"compression_type": "none", "threads": threads}
+        sized = workload(phases=[*fills, queries()], flags=flags)
+        return phase_spec(sized, sized.phases[-1], derive(sized, rig().device, 0.5, cold=True))
+
+    with pytest.raises(ConfigError, match="4 threads do not share equally: phases fill-0, fill-2"):
+        last(4, 403, 400, 203)
+    assert last(4, 403, 400).flags["existing"] == 803
+    assert last(4, 403).flags["existing"] == 403
+    assert last(1, 403, 203).flags["existing"] == 606
+
+
 def test_the_programs_keys_are_not_mixed() -> None:
     phases = workload_phases()
     phases[1] = {
