@@ -208,6 +208,15 @@ class Kvmix(NativeProgram):
                     f"phase {phase.name} needs a number of operations",
                     hint="operations: {count: N}; inserts and gated operations take no duration",
                 )
+        updated = ""
+        for phase in phases:
+            if updated and phase.work.verify:
+                raise ConfigError(
+                    f"phase {phase.name} verifies values that phase {updated} updates",
+                    hint="omit verify, or move the phase before all updates: kvmix knows the "
+                    "values of inserts and of its own updates",
+                )
+            updated = phase.name if phase.work.update else updated
         for before, after in itertools.pairwise(phases):
             if not (before.work.only_inserts or before.work.keeps_keys):
                 raise ConfigError(

@@ -394,6 +394,15 @@ def queries(**fields: Any) -> dict[str, Any]:
     return {"name": "q", "operation_mix": mix, "role": "measured", "operations": {"keys": 1}}
 
 
+def test_values_of_earlier_updates_are_not_verified() -> None:
+    update = {**queries(), "name": "u", "operation_mix": {"update": 1}}
+    with pytest.raises(ConfigError, match="phase q verifies values that phase u updates"):
+        workload(phases=[FILL, update, {**queries(), "name": "between"}, queries(verify=True)])
+    workload(phases=[FILL, update, queries()])
+    workload(phases=[FILL, queries(verify=True), update])
+    workload(phases=[FILL, queries(verify=True, update=1)])
+
+
 def test_threads_share_the_inserts_of_two_phases_equally() -> None:
     def last(threads: int, *inserts: int) -> PhaseSpec:
         fills = [
