@@ -100,7 +100,9 @@ void Slice::DeleteRange(std::uint64_t first, std::uint64_t last) {
 }
 
 std::uint64_t Slice::RangeEnd(std::uint64_t first, std::uint64_t keys) const {
-  const double span = static_cast<double>(keys) * static_cast<double>(positions_) /
+  // Keys in order fill the first positions only.
+  const std::uint64_t used = sequential_ ? 2 * next_ : positions_;
+  const double span = static_cast<double>(keys) * static_cast<double>(used) /
                       static_cast<double>(std::max<std::uint64_t>(live_, 1));
   const auto left = static_cast<double>(positions_ - 1 - first);
   return first + static_cast<std::uint64_t>(std::clamp(span - 1, 0.0, left));
