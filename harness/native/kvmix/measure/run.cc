@@ -25,9 +25,6 @@ using std::chrono::nanoseconds;
 constexpr auto kLongestSleep = std::chrono::milliseconds(100);
 // Poll interval for the start file.
 constexpr auto kLook = std::chrono::milliseconds(1);
-// Stream 0 of each thread draws operations: see source/mix.cc.
-constexpr std::uint64_t kArrivalStream = 1;
-constexpr std::uint64_t kStreams = 2;
 
 std::uint64_t Nanoseconds(Clock::duration time) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, nanoseconds(time).count()));
@@ -41,7 +38,7 @@ Clock::duration Seconds(double seconds) {
 class Schedule {
  public:
   Schedule(const RunOptions& options, std::size_t thread, std::size_t threads)
-      : random_(options.seed, kArrivalStream + kStreams * thread),
+      : random_(options.seed, kArrivals + kStreams * thread),
         poisson_(options.arrivals == Arrivals::kPoisson),
         step_(static_cast<double>(threads) / options.rate),
         // Threads take turns, so that the arrivals of all threads are evenly spaced.

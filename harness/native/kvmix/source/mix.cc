@@ -10,10 +10,6 @@ namespace {
 
 using Weights = std::array<double, kKinds>;
 
-// Streams of random numbers; each thread has its own.
-constexpr std::uint64_t kOperationStream = 0;
-constexpr std::uint64_t kStreams = 2;  // the other one draws arrival times: see measure/run.cc
-
 bool NeedsLiveKey(Kind kind) { return kind != Kind::kInsert && kind != Kind::kAbsentQuery; }
 
 // Draws every operation independently, with constant probabilities.
@@ -140,7 +136,7 @@ MixSource::MixSource(const MixOptions& options, unsigned thread)
     : options_(options),
       thread_(thread),
       slice_(options.keys, thread),
-      random_(options.seed, kOperationStream + kStreams * thread),
+      random_(options.seed, kOperations + kStreams * thread),
       chooser_(options.distribution, options.theta),
       kinds_(MakeChooser(options, thread)),
       values_(options.value_size, options.compression_ratio),

@@ -15,6 +15,9 @@ constexpr std::uint64_t Mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Streams of random numbers; each thread has its own.
+enum Stream : std::uint64_t { kOperations, kArrivals, kStreams };
+
 // xoshiro256++ (Blackman, Vigna 2019), seeded with SplitMix64. Each thread and purpose has its own
 // generator, so that draws from one do not change the sequence of another.
 class Random {
