@@ -26,6 +26,9 @@ from harness.workloads import load_program, program_of
 from harness.workloads.load_program import messages, text
 
 _SEED_STEP = 100
+# Seeds of blocks are 10,000 apart, and a study has at most 99 blocks.
+_IN_BLOCK = 100
+_BEYOND_BLOCKS = 1_000_000
 # As RocksDB and the C library print it. RocksDB waits for ever if a compaction has no room.
 _FULL = ("No space left", "NoSpace", "ENOSPC", "Compaction too large")
 _MIB = 2**20
@@ -84,9 +87,11 @@ class PhaseExecution:
 def seed(base_seed: int, phases: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
     """Return a phase's seed. With equal seeds, overwrite would repeat the key order of the fill.
 
-    db_bench adds the thread number to it, so phases are 100 apart (and blocks 10,000).
+    db_bench adds the thread number to it, so phases are 100 apart (and blocks 10,000). Phases
+    beyond the 100th have seeds above those of all blocks.
     """
-    return base_seed + _SEED_STEP * phases.index(phase)
+    beyond, within = divmod(phases.index(phase), _IN_BLOCK)
+    return base_seed + _SEED_STEP * within + _BEYOND_BLOCKS * beyond
 
 
 def prepare(context: RunContext, tenant: RunningTenant, spec: PhaseSpec) -> PreparedPhase:

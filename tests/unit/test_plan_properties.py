@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError
 from harness.plan import load
 from harness.plan.derive import USABLE_SHARE, derive
-from harness.plan.expand import block_order, expand
+from harness.plan.expand import block_order, block_seed, expand
 from harness.plan.phases import phase_spec
 from harness.plan.reference import LEVELS, RIG
-from harness.plan.study_models import Study
+from harness.plan.study_models import MOST_REPETITIONS, Study
+from harness.run import phase
 from harness.store.files import dumps
 from harness.store.spec import Bytes, Device
 
@@ -88,6 +89,18 @@ def test_the_same_study_gives_the_same_bytes(study: Study) -> None:
 @given(studies, st.permutations(LEVELS), st.integers(1, 12))
 def test_order_depends_on_the_seed_alone(study: Study, cells: list[str], block: int) -> None:
     assert block_order(study, cells, block) == block_order(study, sorted(cells), block)
+
+
+def test_no_two_phases_of_a_study_have_one_seed() -> None:
+    (run, *_) = expand(BASE, WORKLOAD, [("h", RIG)], "c").hosts[0].runs
+    phases = [replace(run.phases[0], name=f"p{at}") for at in range(300)]
+    first = [phase.seed(block_seed(BASE, 1), phases, one) for one in phases]
+    # Recorded runs have these.
+    assert first[:100] == [BASE.seed + 10_000 + 100 * at for at in range(100)]
+    blocks = [10_000 * block for block in range(MOST_REPETITIONS)]
+    assert block_seed(BASE, MOST_REPETITIONS) == block_seed(BASE, 1) + blocks[-1]
+    seeds = {seed + block for seed in first for block in blocks}
+    assert len(seeds) == len(first) * len(blocks)
 
 
 def test_blocks_are_not_all_in_one_order() -> None:
