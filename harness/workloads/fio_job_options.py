@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.errors import ConfigError
+from harness.quantities import format_size
 from harness.store.spec import Device, Scalar
 from harness.workloads.fio_jobs import ALL, LABEL_BYTES, LABEL_ZONES, DriveJob, JobClient
 
@@ -118,12 +119,20 @@ def _zones(job: DriveJob, client: JobClient, device: Device) -> dict[str, Scalar
     size, capacity = device.zone_size or 0, device.zone_capacity or 0
     first, end = client.zones or (0, (device.zones or 0) - LABEL_ZONES)
     clones = _active(client, end - first) if client.writes else 1
-    zones, left = divmod(end - first, clones)
-    if left or client.depth % clones or capacity % client.size:
+    zones = (end - first) // clones
+    for what, count in (("number of zones", end - first), ("depth", client.depth)):
+        if count % clones:
+            raise ConfigError(
+                f"client {client.name} of job {job.name} writes {clones} zones at a time, so its "
+                f"{what} ({count}) must be a multiple of {clones}",
+                hint="change zones or depth: fio runs one clone for each zone at a time",
+                code="does-not-fit",
+            )
+    if capacity % client.size:
         raise ConfigError(
-            f"client {client.name} of job {job.name}: {clones} zones at a time do not divide its "
-            f"{end - first} zones and its depth, or its size the zone capacity",
-            hint="change zones, depth or size: fio runs one clone for each zone at a time",
+            f"client {client.name} of job {job.name}: size {format_size(client.size)} does not "
+            f"divide the zone capacity {format_size(capacity)}",
+            hint="choose a size that divides it; else fio fills no zone and never ends",
             code="does-not-fit",
         )
     if client.writes and (client.most_bytes or 0) > clones * zones * capacity:

@@ -225,8 +225,17 @@ def test_what_fio_cannot_do_is_refused(job: dict[str, Any], words: str) -> None:
     [
         (changed(zones=[383, 384]), ZONES, "needs 385 zones"),
         (changed(bytes="17MiB"), ZONES, "writes more than its zones hold"),
-        (changed(depth=3), ZONES, "do not divide"),
-        (changed(size="12KiB"), ZONES, "do not divide"),
+        (
+            changed(zones=[2, 8]),
+            ZONES,
+            r"writes 4 zones at a time, so its number of zones \(6\) must be a multiple of 4",
+        ),
+        (changed(depth=6, active=4), ZONES, r"so its depth \(6\) must be a multiple of 4"),
+        (
+            changed(size="12KiB"),
+            ZONES,
+            r"size 12\.0 KiB does not divide the zone capacity 4096\.0 KiB",
+        ),
         (changed(zones=[2, 17], depth=15, bytes="15MiB"), ZONES, "writes to 15 zones .* allows 14"),
         (PAIR | {"prepare": [{"zones": [0, 15], "fill_pct": 50}]}, ZONES, "writes to 15 zones"),
         (CLIENTS, replace(CONVENTIONAL_DEVICE, size=Bytes(32 << 20)), "needs a region of"),
