@@ -59,7 +59,7 @@ def _rates(work: Fio, *, zoned: bool) -> Iterator[tuple[str, int, int, float]]:
             yield f"sweep {sweep.name}", point.rate or 0, point.jobs, 0 if sweep.writes else ALL
     for job in work.drive_jobs:
         for client in job.clients if job.zoned == zoned else ():
-            rate = client.rate or (client.rate_iops or 0) * client.size
+            rate = client.bytes_per_second or 0
             yield f"client {client.name} of job {job.name}", rate, 1, client.read_pct
 
 

@@ -148,7 +148,7 @@ def _zones(job: DriveJob, client: JobClient, device: Device) -> dict[str, Scalar
         "size": zones * size,
         **({"numjobs": clones, "offset_increment": zones * size} if clones > 1 else {}),
         **({"io_size": most} if client.writes or client.bytes else {}),
-        **_rates(client, clones),
+        **_rates(job, client, clones),
         **_limits(client, loops=not client.writes),
     }
 
@@ -164,17 +164,30 @@ def _part(job: DriveJob, client: JobClient, region: int) -> dict[str, Scalar]:
         )
     limit: dict[str, Scalar] = {"io_size": client.bytes} if client.bytes else {}
     place: dict[str, Scalar] = {"offset": LABEL_BYTES + first, "size": end - first}
-    return {**place, **limit, **_rates(client, 1), **_limits(client, loops=True)}
+    return {**place, **limit, **_rates(job, client, 1), **_limits(client, loops=True)}
 
 
-def _rates(client: JobClient, clones: int) -> dict[str, Scalar]:
-    """Return the rate of each clone; for a mix, fio takes a rate for each direction."""
+def _rates(job: DriveJob, client: JobClient, clones: int) -> dict[str, Scalar]:
+    """Return the rate of each clone; for a mix, fio takes a rate for each direction.
+
+    Raises:
+        ConfigError: a rate rounds to 0, which fio takes as no limit.
+    """
     found: dict[str, Scalar] = {}
     for name, rate in (("rate", client.rate), ("rate_iops", client.rate_iops)):
-        if rate:
-            reads = rate * client.read_pct // ALL // clones
-            writes = rate // clones - reads
-            found[name] = f"{reads},{writes}" if reads and writes else reads or writes
+        if rate is None:
+            continue
+        reads = rate * client.read_pct // ALL // clones
+        writes = rate // clones - reads
+        ways = ((reads, client.read_pct), (writes, ALL - client.read_pct))
+        rates = [each for each, share in ways if share]
+        if not all(rates):
+            raise ConfigError(
+                f"client {client.name} of job {job.name} has a rate that rounds to 0",
+                hint="raise rate, or lower depth: each zone at a time has its part of the rate",
+                code="does-not-fit",
+            )
+        found[name] = rates[0] if len(rates) == 1 else ",".join(map(str, rates))
     return found
 
 

@@ -56,20 +56,31 @@ class JobClient:
         """Whether it writes."""
         return self.read_pct < ALL
 
+    @property
+    def bytes_per_second(self) -> int | None:
+        """Its rate in bytes per second; null: no limit."""
+        return self.rate if self.rate_iops is None else self.rate_iops * self.size
+
     def slowed(self, factor: int) -> JobClient:
-        """Return the client with longer times and lower rates."""
+        """Return the client with longer times, and with a lower rate in bytes.
+
+        fio's rates are whole numbers, so commands per second would lose too much.
+        """
+        if factor == 1:
+            return self
+        rate = self.bytes_per_second
         return replace(
             self,
             start=self.start * factor,
             seconds=self.seconds and self.seconds * factor,
-            rate=self.rate and max(1, self.rate // factor),
-            rate_iops=self.rate_iops and max(1, self.rate_iops // factor),
+            rate=None if rate is None else rate // factor,
+            rate_iops=None,
         )
 
     @property
     def most_bytes(self) -> int | None:
         """The most bytes that it moves; null: only the drive limits it."""
-        rate = self.rate or (self.rate_iops or 0) * self.size
+        rate = self.bytes_per_second
         timed = [rate * self.seconds] if rate and self.seconds else []
         return min([*timed, *([self.bytes] if self.bytes else [])], default=None)
 

@@ -202,6 +202,29 @@ def test_times_and_rates_are_of_the_model_on_a_modelled_drive() -> None:
     assert writer["rate"] == (2 << 20) // 128 // 4
 
 
+@pytest.mark.parametrize("rate", [100, 1000, 1_000_000])
+def test_rates_in_commands_are_exact_on_a_modelled_drive(rate: int) -> None:
+    model = replace(ZONES, kind=DeviceKind.MODELLED, model="zones-4m-12345678 x256")
+    readers = PAIR | {"clients": [READER | {"rate": f"{rate}/s"}, WRITER | {"rate": f"{rate}/s"}]}
+    reader, writer = client(readers, "reader", model), client(readers, "writer", model)
+    assert "rate_iops" not in {**reader, **writer}
+    assert reader["rate"] == rate * 4096 // 256
+    assert writer["rate"] == rate * 16384 // 256 // 4
+
+
+def test_each_direction_of_a_mix_has_its_rate() -> None:
+    mixed = CLIENTS["clients"][2]
+
+    def rate(text: str, **changes: Any) -> Any:
+        job = CLIENTS | {"clients": [mixed | {"rate": text} | changes]}
+        return client(job, "mixed", CONVENTIONAL_DEVICE)["rate_iops"]
+
+    assert rate("400/s") == "300,100"
+    assert rate("400/s", mix={"read": 1}) == 400
+    with pytest.raises(ConfigError, match="rounds to 0"):
+        rate("1/s")
+
+
 @pytest.mark.parametrize(
     ("job", "words"),
     [
@@ -236,6 +259,8 @@ def test_what_fio_cannot_do_is_refused(job: dict[str, Any], words: str) -> None:
             ZONES,
             r"size 12\.0 KiB does not divide the zone capacity 4096\.0 KiB",
         ),
+        (changed(rate="3/s"), ZONES, "client writer of job pair has a rate that rounds to 0"),
+        (changed(rate="0/s"), ZONES, "rate that rounds to 0"),
         (changed(zones=[2, 17], depth=15, bytes="15MiB"), ZONES, "writes to 15 zones .* allows 14"),
         (PAIR | {"prepare": [{"zones": [0, 15], "fill_pct": 50}]}, ZONES, "writes to 15 zones"),
         (CLIENTS, replace(CONVENTIONAL_DEVICE, size=Bytes(32 << 20)), "needs a region of"),
