@@ -98,7 +98,11 @@ def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work
         rate_caps.check(value, device)
     rates = RATES[device.kind]
     seconds = [_seconds(phase, rates) for phase in planned.phases]
-    limits = [max(timeout, math.ceil(TIMEOUT_FACTOR * each)) for each in seconds]
+    limits = [
+        # A program that ends itself must not be killed before, however slow the drive is.
+        max(math.ceil(TIMEOUT_FACTOR * each), timeout + math.ceil(phase.most_seconds or 0))
+        for each, phase in zip(seconds, planned.phases, strict=True)
+    ]
     written = sum(phase.written_bytes for phase in planned.phases)
     return Work(
         sizes=planned.numbers,

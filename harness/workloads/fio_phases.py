@@ -11,7 +11,14 @@ from harness.quantities import format_size
 from harness.store.spec import Device, DeviceKind, Scalar
 from harness.tools import fio
 from harness.workloads import fio_job_options
-from harness.workloads.fio_jobs import JOB, LABEL_BYTES, LABEL_ZONES, SHORTEST_RAMP, DriveJob
+from harness.workloads.fio_jobs import (
+    JOB,
+    LABEL_BYTES,
+    LABEL_ZONES,
+    SHORTEST_RAMP,
+    DriveJob,
+    JobClient,
+)
 from harness.workloads.fio_sweeps import LARGEST_BLOCK, RAMP, Fio, Preparation, Sweep
 from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 
@@ -260,8 +267,8 @@ def _clients(layout: _Layout, job: DriveJob, ramp: int = 0) -> BarePhase:
     region = layout.size if isinstance(layout, _Region) else 0
     flags = fio_job_options.sections(job, layout.device, region, layout.work.ioengine, ramp=ramp)
     writers = [client for client in job.clients if client.writes]
-    commands = max((client.most_bytes or 0) / client.size for client in job.clients)
-    most = ramp or max(client.start + (client.seconds or 0) for client in job.clients)
+    seconds = ramp or max(_end(client, layout.device) for client in job.clients)
+    timed = ramp or all(client.seconds for client in job.clients)
     name = _job_name(job)
     benchmark = RAMP if ramp else name
     return BarePhase(
@@ -269,10 +276,23 @@ def _clients(layout: _Layout, job: DriveJob, ramp: int = 0) -> BarePhase:
         DerivedPhase(benchmark, flags, None, writers[0].size if writers else 0),
         written_bytes=sum(client.most_bytes or 0 for client in writers),
         synchronous_writes=0,
-        command_seconds=most or commands * _COMMAND[layout.device.kind],
-        most_seconds=most or None,
+        command_seconds=seconds,
+        most_seconds=seconds if timed else None,
         stall_seconds=0,
     )
+
+
+def _end(client: JobClient, device: Device) -> float:
+    """Return the second in which a client ends: at its time, or after its bytes."""
+    if client.seconds:
+        return client.start + client.seconds
+    moved = client.most_bytes or 0
+    return client.start + _seconds(moved / client.size, moved, client.bytes_per_second, device)
+
+
+def _seconds(commands: float, moved: int, rate: int | None, device: Device) -> float:
+    """Return the time of commands. ``rate`` limits the bytes per second of a job with ``moved``."""
+    return max(commands * _COMMAND[device.kind], moved / rate if rate else 0.0)
 
 
 def _job_name(job: DriveJob) -> str:
@@ -311,13 +331,12 @@ def _phase(
     each = int(options.get("io_size", options["size"]))
     writes = "write" in str(options["rw"])
     commands = jobs * (each // size)
-    seconds = commands * _COMMAND[device.kind]
     return BarePhase(
         name,
         DerivedPhase(benchmark, options, None if runtime else commands, size if writes else 0),
         written_bytes=wanted_bytes(options) if writes else 0,
         synchronous_writes=0,
-        command_seconds=seconds,
+        command_seconds=_seconds(commands, each, int(options.get("rate", 0)), device),
         most_seconds=runtime or None,
         stall_seconds=0,  # fio reports at its end only
     )

@@ -335,6 +335,17 @@ def test_a_runtime_limits_the_predicted_time() -> None:
     assert (point.operations, point.flags["runtime"]) == (None, 5)
 
 
+def test_a_rate_sets_how_long_bytes_take() -> None:
+    slow = {"rate": ["1MiB"]}
+    device = replace(RIG.device, kind=DeviceKind.HARDWARE)
+    (_, unlimited) = bare.work(FioProgram(), made(slow, bytes="1GiB"), device, 300).phases
+    # 383 zones of 4 MiB hold a GiB.
+    assert 5 * 1024 < unlimited.timeout_seconds < 5 * 1034
+    timed = bare.work(FioProgram(), made(slow, bytes="1GiB", runtime=600), device, 300)
+    assert 5 * 600 < timed.phases[1].timeout_seconds < 5 * 610
+    assert timed.predicted.seconds > 600
+
+
 class Sized(FioProgram):
     """Plans phases of known sizes."""
 
@@ -352,12 +363,15 @@ def planned_sizes() -> Any:
 
 
 def test_each_phase_has_a_predicted_time_and_a_limit() -> None:
-    """A phase takes 2 s more, and the setup 6 s; the limits are five times that, or more."""
+    """A phase takes 2 s more, and the setup 6 s; the limits are five times that, or more.
+
+    A phase that ends itself has at least 20 s more.
+    """
     work = bare.work(Sized(), None, RIG.device, 20)
     assert work.predicted == Prediction(Bytes(3 * (320 << 20)), Bytes(0), 6 + 10 + 3 + 10)
-    assert [phase.timeout_seconds for phase in work.phases] == [50, 20, 50]
+    assert [phase.timeout_seconds for phase in work.phases] == [50, 21, 120]
     assert not any(phase.expects_gc for phase in work.phases)
-    assert work.timeout_seconds == 300 + 50 + 20 + 50
+    assert work.timeout_seconds == 300 + 50 + 21 + 120
 
 
 def test_factors_change_the_work_and_unknown_ones_are_refused() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError
-from harness.plan import load
+from harness.plan import bare, load
 from harness.plan.reference import RIG
 from harness.rules.facts import RunFacts
 from harness.rules.fio import whole
@@ -223,6 +223,28 @@ def test_each_direction_of_a_mix_has_its_rate() -> None:
     assert rate("400/s", mix={"read": 1}) == 400
     with pytest.raises(ConfigError, match="rounds to 0"):
         rate("1/s")
+
+
+def job_limits(**changes: Any) -> tuple[float, int]:
+    """Return the predicted seconds and the time limit of PAIR's only phase with a writer."""
+    job = PAIR | {"prepare": [], "clients": [WRITER | {"bytes": "16MiB"} | changes]}
+    job = {key: value for key, value in job.items() if key != "duration"}
+    work = bare.work(FioProgram(), made(jobs=[content_of(job)]), ZONES, 300)
+    (phase,) = (one for one in work.phases if one.name == "job-pair")
+    return work.predicted.seconds, phase.timeout_seconds
+
+
+def test_a_rate_sets_how_long_bytes_take() -> None:
+    fast, limit = job_limits()
+    assert limit == 300
+    seconds, limit = job_limits(rate="4/s")  # 64 KiB of 16 MiB: 256 s
+    assert seconds - fast == pytest.approx(256, abs=2)
+    assert limit > 5 * 256
+    started, limit = job_limits(rate="4/s", start="100s")
+    assert started - seconds == pytest.approx(100)
+    _, limit = job_limits(rate="4/s", duration="400s")
+    assert limit > 5 * 400
+    assert limit < 5 * 410
 
 
 @pytest.mark.parametrize(
