@@ -89,7 +89,7 @@ def read(report: Mapping[str, Any]) -> int:
 def media(report: Mapping[str, Any]) -> int:
     """Return the bytes that a drive has written to its media, or will write from its buffer.
 
-    These are bytes from the host, from garbage collection, and fill bytes of finished zones.
+    These are bytes from the host, from garbage collection, and fill bytes of zones and pages.
     """
     counts = report["media"]
     return sum(int(counts[name]) for name in ("host_bytes", "collected_bytes", "pad_bytes"))

@@ -263,8 +263,10 @@ void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
   const Bytes first = offset / page;
   const Bytes end = (offset + bytes + page - 1) / page;
   for (Bytes at = first; at < end; ++at) ftl_->Write(static_cast<std::uint32_t>(at), &work);
-  // A partly written page takes a whole page of the buffer.
-  buffer_.Force((end - first) * page - bytes);
+  // A partly written page takes a whole page of the buffer, and of a program.
+  const Bytes pad = (end - first) * page - bytes;
+  media_.pad += pad;
+  buffer_.Force(pad);
   const Bytes unit = parameters_.flash.program_unit;
   const Bytes moved = work.moved * page;
   media_.moved += moved;

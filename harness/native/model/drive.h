@@ -31,7 +31,7 @@ struct Completion {
 struct Media {
   Bytes host = 0;  // accepted from the host
   Bytes programmed = 0;
-  Bytes pad = 0;             // of programs without data: finishes and early programs
+  Bytes pad = 0;             // without data: finishes, early programs, rests of pages
   Bytes moved = 0;           // copied by garbage collection
   std::uint64_t erases = 0;  // erased blocks; each lies on one die
 };

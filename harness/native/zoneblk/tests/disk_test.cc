@@ -281,6 +281,18 @@ TEST_F(SmallBlockTest, WritesSmallerThanAPageOfTheMapEnd) {
   }
 }
 
+TEST_F(SmallBlockTest, WritesSmallerThanAPageOfTheMapProgramWholePages) {
+  for (Bytes i = 0; i < 16; ++i) Do(Op::kWrite, i * 4 * kKiB, 512);
+  Do(Op::kWrite, 512, 4 * kKiB);  // parts of two pages
+  now_ += 10 * kMs;               // programs end
+  Do(Op::kFlush, 0);
+  const zonemodel::Media& media = disk_.media();
+  EXPECT_EQ(media.host, 12 * kKiB);
+  EXPECT_EQ(media.host + media.pad, 72 * kKiB);
+  // The two pages of the last write wait in the buffer for a whole unit.
+  EXPECT_EQ(media.programmed + 8 * kKiB, media.host + media.pad + media.moved);
+}
+
 TEST_F(ConventionalTest, HasNoZones) {
   for (const Op op : {Op::kReport, Op::kAppend, Op::kOpen, Op::kReset, Op::kResetAll}) {
     EXPECT_FALSE(disk_.Supports(op));
