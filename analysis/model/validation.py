@@ -179,6 +179,17 @@ def core_failed(errors: Sequence[CurveError]) -> list[str]:
     ]
 
 
+def core_unjudged(errors: Sequence[CurveError], curves: CurveSet) -> list[str]:
+    """Return the names of core curves of the set that no point judges."""
+    judged = {(one.curve, one.statistic) for one in errors if one.passed is not None}
+    return [
+        f"{name} {statistic}"
+        for name, curve in curves.curves.items()
+        for statistic, grade in curve.statistics.items()
+        if grade == "core" and (name, statistic) not in judged
+    ]
+
+
 def core_missed(errors: Sequence[CurveError]) -> list[str]:
     """Return the names of core curves that are known misses."""
     return [f"{one.curve} {one.statistic}" for one in errors if one.grade == "core" and one.missed]

@@ -216,7 +216,10 @@ def _measured(
 
 def _validate(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.model)
-    errors = validation.validate(model, *_measured(arguments, model), arguments.threads)
+    curves, measured = _measured(arguments, model)
+    errors = validation.validate(model, curves, measured, arguments.threads)
+    # A stored result is for all core curves, so one that no point judges does not pass.
+    unjudged = validation.core_unjudged(errors, curves) if arguments.save else []
     rows = _point_rows(errors) if arguments.each else _curve_rows(errors)
     print_records(list(rows), arguments.format)
     if arguments.figure is not None:
@@ -224,12 +227,17 @@ def _validate(arguments: argparse.Namespace) -> int:
     if arguments.save:
         verdict = ModelVerdict(
             drive_files.digest(model),
-            tuple(validation.core_failed(errors)),
+            (*validation.core_failed(errors), *unjudged),
             tuple(validation.core_missed(errors)),
             round(validation.core_mean(errors), 4),
         )
         print(f"stored: {model_verdicts.save(model, verdict)}", file=sys.stderr)
-    return _summary(errors)
+    status = _summary(errors)
+    if not unjudged:
+        return status
+    print(f"zonelab: stored as failed, not judged: {', '.join(unjudged)}", file=sys.stderr)
+    print("hint: measure points with a tolerance for each core curve", file=sys.stderr)
+    return ExitCode.RUNS_FAILED
 
 
 def _summary(errors: Sequence[CurveError]) -> int:

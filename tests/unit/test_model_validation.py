@@ -15,11 +15,14 @@ from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli.main import main
 from harness.errors import ExitCode, ToolFailed
+from harness.plan import model_verdicts
 from harness.plan.curve_models import Grade, job_name
 from harness.plan.drive_files import load_curves, load_model
 from harness.plan.drive_models import DriveModel
+from harness.plan.model_verdicts import ModelVerdict
 from harness.tools import zonemodel
 
+_NOTHING = zonemodel.Played("none", "zn540-1tb", {}, {}, {})
 CAPTURE = Path(__file__).parents[1] / "fixtures" / "zonemodel" / "read-under-write.json"
 
 
@@ -157,6 +160,44 @@ def test_refused_commands_alone_have_no_rate(
     command = ["model", "run", "zn540-1tb", "--job", "randread-4k", "--format", "csv"]
     assert main(command) == ExitCode.OK
     assert capsys.readouterr().out.splitlines()[1].startswith("closes,zn540-1tb,host,close,0,")
+
+
+@pytest.mark.parametrize(("tolerance", "failed"), [("5%", 30), ("info", 31)])
+def test_a_saved_core_curve_that_no_point_judges_fails(
+    tolerance: str,
+    failed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mine = tmp_path / "mine.csv"
+    row = f"read_under_write_qd1,rate,500,mean,118.5,us,{tolerance},test"
+    mine.write_text(f"{','.join(points.COLUMNS)}\n{row}\n")
+    (played,) = zonemodel.parse(CAPTURE.read_text())
+    job = job_name("read_under_write_qd1", 500)
+    monkeypatch.setattr(zonemodel, "run", lambda *_: [replace(played, job=job)])
+    saved: list[ModelVerdict] = []
+
+    def save(_: DriveModel, verdict: ModelVerdict) -> Path:
+        saved.append(verdict)
+        return tmp_path
+
+    monkeypatch.setattr(model_verdicts, "save", save)
+    command = ["model", "validate", "zn540-1tb", "--points", str(mine)]
+    assert main(command) == ExitCode.OK
+    assert main([*command, "--save"]) == ExitCode.RUNS_FAILED
+    assert "not judged: " in capsys.readouterr().err
+    (verdict,) = saved
+    assert len(verdict.core_failed) == failed
+    assert ("read_under_write_qd1 mean" in verdict.core_failed) is (tolerance == "info")
+
+
+def test_the_published_points_judge_every_core_curve() -> None:
+    curves = load_curves("zn540")
+    measured = points.load(points.FOLDER / f"{curves.points}.csv", curves.curves)
+    played = dict.fromkeys((job_name(one.curve, one.x) for one in measured), _NOTHING)
+    errors = validation.compare(curves, measured, played)
+    assert validation.core_unjudged(errors, curves) == []
 
 
 def test_a_fit_needs_a_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
