@@ -196,6 +196,9 @@ bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pa
   for (const auto& [tag, move] : arrived_) {
     broken_[tag] = !Move(tag, move, pace);
     moving_[tag] = false;
+    if (done_.empty()) continue;
+    due_ = 0;  // a request may only have waited for this data
+    CompleteDue(pace);
   }
   arrived_.clear();
   return stop;
