@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "command_line/output.h"
 #include "zlfs/alloc/policy.h"
 #include "zlfs/zoned/open.h"
 
@@ -47,15 +48,15 @@ inline int Main(const Program& program, int argc, char** argv,
   try {
     add(&app, &status);
     app.parse(argc, argv);
+    if (status.ok()) FlushOutput();
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
     return Complain(program, kUsage, error.what(), program.help);
+  } catch (const Unwritten& lost) {
+    return Complain(program, kFailed, lost.what(), Unwritten::kHint);
   } catch (const std::exception& error) {
     return Complain(program, kFailed, error.what(), "this is a defect");
-  }
-  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
-    return Complain(program, kFailed, "the output cannot be written", "check stdout: a full disk?");
   }
   if (status.ok()) return kDone;
   const std::string text = status.getState() == nullptr ? status.ToString() : status.getState();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "command_line/output.h"
 #include "model/media/media.h"
 #include "model/run.h"
 
@@ -121,12 +122,15 @@ int Main(int argc, char** argv) {
     AddCommands(&app, &arguments);
     AddMedia(&app, &arguments);
     app.parse(argc, argv);
+    command_line::FlushOutput();
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
     return Complain(kUsage, error.what(), "see zonemodel --help");
   } catch (const BadInput& bad) {
     return Complain(kUsage, bad.what(), bad.hint);
+  } catch (const command_line::Unwritten& lost) {
+    return Complain(kFailed, lost.what(), command_line::Unwritten::kHint);
   } catch (const std::exception& error) {
     return Complain(kFailed, error.what(), "this is a defect");
   }

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "command_line/output.h"
 #include "model/run.h"
 #include "zoneblk/contents.h"
 #include "zoneblk/control.h"
@@ -123,7 +124,7 @@ void Run(const Arguments& arguments, const zonemodel::Json& model, std::uint32_t
     try {
       control->Start();
       std::printf("{\"device\": \"%s\"}\n", device.c_str());
-      std::fflush(stdout);
+      command_line::FlushOutput();
     } catch (...) {
       failure = std::current_exception();
       control->Stop();
@@ -214,6 +215,8 @@ int Main(int argc, char** argv) {
     return Complain(kUsage, bad.what(), bad.hint);
   } catch (const Refused& refused) {
     return Complain(kRefused, std::string(refused.code) + ": " + refused.what(), refused.hint);
+  } catch (const command_line::Unwritten& lost) {
+    return Complain(kFailed, lost.what(), command_line::Unwritten::kHint);
   } catch (const std::exception& error) {
     return Complain(kFailed, error.what(), "see dmesg");
   }

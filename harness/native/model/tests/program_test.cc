@@ -18,8 +18,10 @@ struct Done {
   std::string output;
 };
 
-Done Zonemodel(const std::string& arguments) {
-  std::FILE* pipe = popen((std::string(ZONEMODEL) + " " + arguments + " 2>&1").c_str(), "r");
+// Returns stderr and, unless `stdout_to` leads it elsewhere, stdout.
+Done Zonemodel(const std::string& arguments, const std::string& stdout_to = "") {
+  const std::string command = std::string(ZONEMODEL) + " " + arguments + " 2>&1" + stdout_to;
+  std::FILE* pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> piece{};
   while (std::fgets(piece.data(), piece.size(), pipe) != nullptr) output += piece.data();
@@ -28,11 +30,12 @@ Done Zonemodel(const std::string& arguments) {
 
 class ProgramTest : public testing::Test {
  protected:
-  Done Check(const std::string& command = "check") {
+  Done Check(const std::string& command = "check", const std::string& stdout_to = "") {
     const std::string folder = testing::TempDir() + std::to_string(getpid());
     std::ofstream(folder + "m.json") << model_;
     std::ofstream(folder + "j.json") << job_;
-    return Zonemodel(command + " --model " + folder + "m.json --job " + folder + "j.json");
+    return Zonemodel(command + " --model " + folder + "m.json --job " + folder + "j.json",
+                     stdout_to);
   }
   void Refuses(const std::string& message) {
     const Done done = Check("run");
@@ -155,6 +158,13 @@ TEST_F(ProgramTest, RefusesPagesAndUnitsThatDoNotFit) {
   model_["flash"]["program_unit"] = "10000B";
   model_["zones"]["capacity"] = "40000B";
   Refuses("zones.capacity is no whole number of logical blocks");
+}
+
+TEST_F(ProgramTest, OutputThatCannotBeWrittenIsAnError) {
+  const Done done = Check("run", " >/dev/full");
+  EXPECT_EQ(done.exit, 4);
+  EXPECT_EQ(done.output.rfind("zonemodel: the output cannot be written\nhint: ", 0), 0U)
+      << done.output;
 }
 
 TEST_F(ProgramTest, ChecksWhatARunChecks) {
