@@ -170,6 +170,11 @@ void ReadPlace(Fields* fields, const Parameters& parameters, ClientJob* client) 
     throw fields->Refuse("range", "is beyond the drive, or below one command",
                          std::to_string(parameters.ftl->capacity) + " B");
   }
+  const Bytes unit = parameters.ftl->map_unit;
+  if (client->range_begin % unit != 0) {
+    throw fields->Refuse("range", "begins at no whole number of map units",
+                         "a map unit has " + std::to_string(unit) + " B");
+  }
 }
 
 void ReadPattern(Fields* fields, ClientJob* client) {

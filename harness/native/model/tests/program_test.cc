@@ -180,6 +180,10 @@ TEST_F(ProgramTest, RefusesAddressesBeyondAConventionalDrive) {
   Refuses("client a.range: '0' has no unit");
   client["range"] = {"0B", "65MiB"};
   Refuses("client a.range is beyond the drive");
+  client["range"] = {"6KiB", "4MiB"};
+  Refuses("client a.range begins at no whole number of map units");
+  client["range"] = {"8KiB", "4MiB"};
+  EXPECT_EQ(Check().exit, 0);
   client.erase("range");
   client["size"] = "16MiB";
   model_["buffer"]["size"] = "32MiB";
