@@ -150,6 +150,8 @@ void Control::Delete() {
   Check(abi::kDeleteDevice, Command(number_), "delete the device");
 }
 
+// Here kDeleteDevice is no way out for Linux 6.8: a mounted file system would make the new server
+// wait, and signals that stop a server are blocked.
 bool Control::DeleteDead(std::uint32_t number) {
   abi::DeviceInfo info{};
   const int error = Send(abi::kGetInfo, Command(number, &info));
