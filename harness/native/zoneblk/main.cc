@@ -76,8 +76,8 @@ zonemodel::Parameters ParametersOf(const zonemodel::Json& model, const Arguments
   return parameters;
 }
 
-// Returns the message that CLI11 prints; empty if `text` is a UUID.
-std::string IsUuid(const std::string& text) {
+// Returns why `text` is no UUID, or an empty text.
+std::string WhyNoUuid(const std::string& text) {
   static const std::regex kForm("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
   return std::regex_match(text, kForm) ? "" : text + " is not a UUID in lower case";
 }
@@ -181,7 +181,7 @@ void AddOptions(CLI::App* serve, Arguments* arguments) {
   serve->add_option("--contents", arguments->contents, "folder for a sparse file; default: memory");
   serve->add_option("--sockets", arguments->sockets, "folder of the status socket");
   serve->add_option("--uuid", arguments->uuid, "UUID of the drive; default: a new one")
-      ->check(CLI::Validator(IsUuid, "UUID"));
+      ->check(CLI::Validator(WhyNoUuid, "UUID"));
   serve->add_flag("--realtime", arguments->realtime, "run under SCHED_FIFO");
 }
 

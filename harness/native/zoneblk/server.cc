@@ -224,8 +224,8 @@ Time Server::Due(const Pace& pace) const {
   return next == zonemodel::kNever ? next : pace.Clock(next);
 }
 
-// Completes requests that became due while data moves. No request arrives meanwhile, so `due_`
-// changes only here.
+// Completes requests that became due while data moves. New requests wait in the ring until all data
+// has moved, so `due_` changes only here.
 void Server::CompleteDue(const Pace& pace) {
   if (due_ > Now()) return;
   Complete(pace);

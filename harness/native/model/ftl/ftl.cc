@@ -92,7 +92,6 @@ void Ftl::CollectFor(Work* work) {
 }
 
 void Ftl::Scan(Work* work) {
-  if (victim_ == kNone && !ChooseVictim()) return;
   const std::uint32_t physical = victim_ * block_pages_ + cursor_;
   const std::uint32_t page = reverse_[physical];
   if (page != kNone) {

@@ -89,7 +89,7 @@ void Simulation::Issue(std::uint32_t tag, Time now) {
   Running& running = clients_[slot.client];
   if (now >= running.client.job().end || !running.client.Next(slot.number, &slot.command)) {
     --under_way_;
-    if (now < running.client.job().end) running.stop = now;
+    if (now < running.client.job().end) running.ran_out = true;
     return;
   }
   RequireProgress(&running, slot.command.operation, now);
@@ -214,7 +214,7 @@ Json Simulation::Report(Time end) const {
   for (const Running& running : clients_) {
     const ClientJob& client = running.client.job();
     const Time from = std::max(job_.warmup, client.start);
-    const Time to = running.stop == kNever ? client.end : running.statistics.last();
+    const Time to = running.ran_out ? running.statistics.last() : client.end;
     report["clients"].push_back(
         {{"name", client.name},
          {"commands", running.statistics.Report(to > from ? to - from : 0)}});

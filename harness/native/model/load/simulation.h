@@ -43,7 +43,7 @@ class Simulation {
     std::vector<Held> held;          // by lane, for stacks that merge
     std::uint64_t due = 0;           // commands with a due time so far
     Time thread = 0;                 // the client's thread is free from this time
-    Time stop = kNever;              // when the client had no more commands
+    bool ran_out = false;            // it had no more commands before its end
     Time moment = kNever;            // when the client sent its last command
     std::uint32_t sent_at_once = 0;  // commands sent at `moment`
   };
