@@ -60,7 +60,7 @@ class HostError(ZonelabError):
 
 
 class GuardRefused(ZonelabError):
-    """The device guard refused the device, or it is missing; after this it was not written to."""
+    """The guard refused a device, or it is missing. Nothing is written to it afterwards."""
 
     exit_code = ExitCode.REFUSED
     default_code = "guard-refused"

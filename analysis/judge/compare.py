@@ -86,7 +86,8 @@ class Comparison:
         runs: the latest attempts that were compared.
         varying: the factors that distinguish strata.
         skipped: values of the contrasted factor without an ok run, anywhere or in a stratum → why.
-        absent: the strata of ``skipped`` without ok runs of a side, unless the plan has the reason.
+        absent: the entries of ``skipped`` for a stratum in which a side has no ok run. Infeasible
+            runs do not count.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every cell with an ok run.
         judge: the settings with which the rows were judged.

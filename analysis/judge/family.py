@@ -19,6 +19,7 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
+from harness.store.result import Status
 from harness.store.spec import Claim
 
 K = TypeVar("K")
@@ -175,14 +176,14 @@ def rows_of_pair(
 ) -> Iterable[KeyedRow]:
     """Return the rows of two values of the contrasted factor, one per stratum.
 
-    Strata in which the plan finds all runs infeasible have none.
+    Strata in which both sides were skipped have none.
     """
     if metric not in judge.floors:
         return
     pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
     for stratum, members in strata(pair, judge.contrast).items():
         base, other = judge.sides((baseline, level), members)
-        if any(run.spec.infeasible is None for run in members):
+        if any(run.result.status is not Status.SKIPPED for run in members):
             diff = judge.differences(base, other) if other.ok else ()
             for row in judge.rows([metric], stratum, base, other, diff):
                 yield KeyedRow.of(row, base, other)

@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     Raises:
         UsageError: there is no such source.
-        ConfigError: the host has runs of another study, device or kind of host.
+        ConfigError: the host has runs of another study, or of a machine that has changed.
         RunFailed: a run arrived damaged; the others are stored.
     """
     found = collected.collect(arguments.source, arguments.into)

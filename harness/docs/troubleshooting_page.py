@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 _GUARD_FILES = ("guard", "device_contents", "in_use", "claim", "device_facts")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
-    ("The device", "exit 3, nothing was written", _GUARD),
+    ("The device", "exit 3, the device was left alone", _GUARD),
     ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/", "cli/layout.py")),
     ("The host", "exit 2", ("run/", "machine/", "store/adopted.py")),
     ("Integration levels", "the level is skipped, the others run", ("levels/",)),

@@ -41,7 +41,14 @@ from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.overview import is_due
 from harness.store.result import Result, Status
-from harness.store.rundir import RunWriter, attempt_name, attempts, full_disk_is_clear, load_result
+from harness.store.rundir import (
+    RunWriter,
+    attempt_name,
+    attempts,
+    completed,
+    full_disk_is_clear,
+    load_result,
+)
 from harness.store.spec import Device, HostPlan, Plan, RunSpec
 
 # A run directory has a few hundred KiB; with less space a run could not be stored.
@@ -245,8 +252,8 @@ def _host_plan(plan: Plan, name: str) -> HostPlan:
 
 
 def _adopt_plan(plan: Plan, host_name: str, path: Path) -> None:
-    """Store the plan beside the runs; a campaign continues only under an equal plan."""
-    if path.exists():
+    """Store the plan beside the runs; a campaign with runs continues only under an equal plan."""
+    if path.exists() and completed(path.parent / "runs"):
         require_same(load_plan(path), plan, host_name)
     write_atomic(path, dumps(plan))
 

@@ -79,7 +79,7 @@ class Life:
         """Run, judge, and commit the directory.
 
         Raises:
-            GuardRefused: a device must not be used; nothing was written to it.
+            GuardRefused: a device must not be used; nothing is written to it afterwards.
             HostError: the disk that holds results is full.
             Interrupted: the run was taken down and stored as ``aborted``.
             Hung: a process cannot be killed; the run is stored, and its claim is kept.

@@ -13,7 +13,8 @@ def require_same(known: Plan, plan: Plan, host: str) -> None:
     """Refuse to mix runs; ``known`` is the plan of the runs that a host has.
 
     Raises:
-        ConfigError: ``plan`` has another study, device or kind of host.
+        ConfigError: another study, kernel, OS, RocksDB or number of CPUs; or another device, except
+            on rigs.
     """
     hint = (
         "start a new campaign: -e campaign=NAME or CAMPAIGN=NAME; or delete the old one in the "

@@ -33,7 +33,7 @@ def collect(source: Path, into: Path) -> Collected:
 
     Raises:
         UsageError: there is no such source, or it is no archive of runs.
-        ConfigError: the host has runs of another study, device or kind of host.
+        ConfigError: the host has runs of another study, or of a machine that has changed.
         HostError: the disk is full.
     """
     if not source.exists():
@@ -46,7 +46,7 @@ def collect(source: Path, into: Path) -> Collected:
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=into) as staging:
             folder, adopted = _unpack(source, Path(staging))
             own = CampaignPaths(into.parent.parent).plan
-            if adopted.exists() and own.exists():
+            if adopted.exists() and own.exists() and completed(folder):
                 require_same(load_plan(adopted), load_plan(own), into.name)
             return _store_runs(folder, runs)
 

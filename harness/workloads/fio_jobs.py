@@ -62,12 +62,11 @@ class JobClient:
         return self.rate if self.rate_iops is None else self.rate_iops * self.size
 
     def slowed(self, factor: int) -> JobClient:
-        """Return the client with longer times, and with a lower rate in bytes.
+        """Return the client for a modelled drive, with longer times and a lower rate in bytes.
 
-        fio's rates are whole numbers, so commands per second would lose too much.
+        fio's rates are whole numbers, so commands per second would lose too much. Flags at a
+        factor of 1 have the same names, so that campaigns at both dilations pair.
         """
-        if factor == 1:
-            return self
         rate = self.bytes_per_second
         return replace(
             self,

@@ -186,7 +186,8 @@ def plan(work: Fio, device: Device) -> BareWork:
     """
     sweeps = [sweep for sweep in work.sweeps if sweep.zoned == device.zoned]
     own = [job for job in work.drive_jobs if job.zoned == device.zoned]
-    jobs = [job.slowed(device.dilation) for job in own]
+    is_modelled = device.kind is DeviceKind.MODELLED
+    jobs = [job.slowed(device.dilation) if is_modelled else job for job in own]
     if not sweeps and not jobs:
         kind = "zoned" if device.zoned else "conventional"
         raise ConfigError(

@@ -159,7 +159,12 @@ def test_what_is_refused_keeps_nothing_else_from_being_put_back(machine: Machine
     machine.value.unlink()
     machine.value.mkdir()
     (machine.folder / "man-db.timer.masked").touch()
-    refused = ["2 settings", f"tee: {machine.value}: Is a directory", "man-db.timer is masked"]
+    refused = [
+        "2 settings",
+        f'{{"path": "{machine.value}", "value": "0"}}',
+        f"tee: {machine.value}: Is a directory",
+        "man-db.timer is masked",
+    ]
     machine.play(restore=True, refused=refused)
     assert machine.words.read_text().strip() == "madvise"
     assert sorted(machine.swaps.read_text().splitlines()) == AREAS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -433,6 +434,14 @@ def test_other_study_is_refused(machine: Machine) -> None:
     assert done.returncode == 2
     assert "started with another study or device on h" in done.stderr
     assert "-e campaign=NAME or CAMPAIGN=NAME; or delete" in done.stderr
+
+
+def test_a_plan_without_runs_is_replaced(machine: Machine) -> None:
+    """The guard can refuse the device after the plan is stored."""
+    assert machine.run("--only", "fake--r01").returncode == 0
+    shutil.rmtree(machine.runs)
+    machine.change_plan(study_digest="other")
+    assert machine.run("--only", "fake--r01").returncode == 0
 
 
 def change_host(machine: Machine, **changes: Any) -> None:

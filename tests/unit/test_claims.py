@@ -170,16 +170,27 @@ def test_a_stratum_without_the_level_does_not_pass(tmp_path: Path) -> None:
     assert found.why == "zlfs (scheduler kyber): no ok run (none there)"
 
 
-def test_a_stratum_in_which_both_sides_failed_does_not_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("status", "outcome", "why"),
+    [
+        (Status.FAILED, ClaimOutcome.NOT_SHOWN, "zlfs (scheduler kyber): no ok run (3 failed)"),
+        (Status.SKIPPED, ClaimOutcome.PASS, "worse, Holm p"),
+    ],
+)
+def test_a_stratum_in_which_both_sides_failed_does_not_pass(
+    tmp_path: Path, status: Status, outcome: ClaimOutcome, why: str
+) -> None:
+    """A stratum in which both were skipped, for example without the program, has no row."""
+
     def change(result: Result) -> Result:
         is_lost = result.level in (EXT4, "zlfs") and result.factors == {"scheduler": "kyber"}
-        return with_status(result, Status.FAILED) if is_lost else result
+        return with_status(result, status) if is_lost else result
 
     factors = ({"scheduler": "none"}, {"scheduler": "kyber"})
     folder = write_on_demand(tmp_path / "c", series=False, factors=factors, change=change)
     (found,) = claims.judge(load(folder), claims.read(toml(folder, table("worse"))))
-    assert found.outcome is ClaimOutcome.NOT_SHOWN
-    assert found.why == "zlfs (scheduler kyber): no ok run (3 failed)"
+    assert found.outcome is outcome
+    assert found.why.startswith(why)
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,20 @@ def test_rates_in_commands_are_exact_on_a_modelled_drive(rate: int) -> None:
     assert writer["rate"] == rate * 16384 // 256 // 4
 
 
+def test_flags_have_the_same_names_at_each_dilation() -> None:
+    """Times at twice the dilation confirm only runs with equal flags."""
+    job = PAIR | {"clients": [READER | {"rate": "1000/s"}, WRITER]}
+    names = [
+        set(
+            client(
+                job, "reader", replace(ZONES, kind=DeviceKind.MODELLED, model=f"zones-4m-1234 x{k}")
+            )
+        )
+        for k in (1, 2)
+    ]
+    assert names[0] == names[1]
+
+
 def test_each_direction_of_a_mix_has_its_rate() -> None:
     mixed = CLIENTS["clients"][2]
 

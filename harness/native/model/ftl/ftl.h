@@ -103,8 +103,8 @@ class Ftl {
   std::uint32_t victim_ = kNone;
   std::uint32_t cursor_ = 0;         // next page of the victim
   std::uint32_t last_read_ = kNone;  // flash page that was read last
-  // Scans that are due, in 1/gain_ of a page: each page of the host adds block_pages_, each scan
-  // takes gain_.
+  // Pages that are due for a scan, times gain_. Each page of the host adds block_pages_. Each scan
+  // subtracts gain_.
   std::uint64_t owed_ = 0;
   std::uint32_t gain_ = 1;  // invalid pages of the victim when it was chosen
 };
