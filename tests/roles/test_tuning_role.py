@@ -161,7 +161,7 @@ def test_what_is_refused_keeps_nothing_else_from_being_put_back(machine: Machine
     (machine.folder / "man-db.timer.masked").touch()
     refused = [
         "2 settings",
-        f'{{"path": "{machine.value}", "value": "0"}}',
+        f'{{"path": "{machine.value}", "value": "60"}}',
         f"tee: {machine.value}: Is a directory",
         "man-db.timer is masked",
     ]

@@ -545,6 +545,16 @@ def test_collect_refuses_runs_of_another_study(machine: Machine, *, packed: bool
     assert json.loads(zonelab(*words).stdout)["collected"] == ["fake--r01"]
 
 
+def test_collect_without_runs_mixes_nothing(machine: Machine) -> None:
+    """The guard can refuse the device after the plan is stored."""
+    assert machine.run("--only", "fake--r01").returncode == 0
+    shutil.rmtree(machine.runs / "fake--r01")
+    machine.plan = replace(machine.plan, study_digest="other")
+    into = machine.campaign_folder() / "hosts" / "h"
+    done = zonelab("collect", "--from", str(machine.runs), "--into", str(into))
+    assert json.loads(done.stdout)["collected"] == []
+
+
 def test_collect_refuses_damaged(machine: Machine) -> None:
     assert machine.run("--only", "fake--r01").returncode == 0
     (machine.runs / "fake--r01" / "result.json").write_text("{}")
