@@ -161,7 +161,7 @@ test-zenfs: setup-dev ## Build your ZenFS, ZENFS_SOURCE=FOLDER, on its own rig a
 	@test -z '$(ZENFS_SOURCE)' || $(MAKE) rig-image RIG=zenfs
 	@ZONELAB_SLOW=1 ZENFS_SOURCE='$(ZENFS_SOURCE)' ROCKSDB_SOURCE='$(ROCKSDB_SOURCE)' $(BIN)/pytest -m rig -rs tests/rig/test_zenfs.py
 
-test-rocksdb: setup-dev ## zlfs and kvmix with your RocksDB: native tests, ldb, sst_dump, and KILLS=12 kills of db_stress with and without sync (30 minutes); ROCKSDB=FOLDER has include/ and, anywhere below, librocksdb.so and the programs
+test-rocksdb: setup-dev ## zlfs and kvmix with your RocksDB: native tests, ldb, sst_dump, and KILLS=12 kills of db_stress with and without sync (30 minutes); ROCKSDB=FOLDER has include/ and, anywhere below, librocksdb.so (built with USE_RTTI=1) and the programs
 	@ROCKSDB='$(ROCKSDB)' KILLS='$(KILLS)' $(BIN)/pytest -m "" -rs tests/native/test_rocksdb.py
 
 test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more than f2fs (about 5 minutes)
