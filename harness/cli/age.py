@@ -72,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--show", action="store_true", help="show the last preconditioning, write nothing"
     )
     parser.add_argument(
-        "--unless-done", action="store_true", help="do nothing if the last one was the same"
+        "--unless-done",
+        action="store_true",
+        help="do nothing if the last one was the same, and its purge or fill still holds",
     )
     add_erase(parser)
     add_state_dir(parser, "journal, lock and record")
@@ -136,13 +138,26 @@ def _print(records: Sequence[Condition | None], format_: str) -> None:
 
 
 def _still_holds(arguments: argparse.Namespace, host: Host, paths: Paths, device: Device) -> bool:
-    """Whether the last preconditioning still holds; a later run can overwrite kept data."""
+    """Whether the last preconditioning still holds; later writes can end a purge or a fill."""
     done = last(paths.state, device)
     asked = (arguments.passes, arguments.seed, arguments.keep)
     if done is None or (done.passes, done.seed, done.kept) != asked:
         return False
+    if not arguments.passes:
+        return _is_purged(host, paths, device)
     if not arguments.keep:
         return True
     if not device.zoned:
         return is_kept(paths, device)
     return zone_reports.count(host.zones(device.path)).full == device.zones
+
+
+def _is_purged(host: Host, paths: Paths, device: Device) -> bool:
+    """Whether all zones are empty, and nothing was written in place since the last purge."""
+    if device.zoned and zone_reports.count(host.zones(device.path)).allocated:
+        return False
+    if not host.writable_in_place(device):
+        return True
+    # The journal shows zonelab's own use only. The fingerprint also shows writes of others.
+    contents = Guard(host, Journal(paths.journal)).contents
+    return is_kept(paths, device) and contents.are_ours(device, None)

@@ -418,6 +418,59 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
 FULL = dict.fromkeys(range(ZONES), ZONE_CAPACITY)
 
 
+@pytest.mark.parametrize(
+    ("name", "user"), [("nvme0n1", "others"), ("nvme0n1", "run"), ("nvme0n2", "others")]
+)
+def test_a_purge_is_repeated_if_the_device_was_used_since(
+    host: Host, capsys: pytest.CaptureFixture[str], name: str, user: str
+) -> None:
+    journal, device = Journal(paths(host).journal), host.device(name)
+
+    def purge_unless_done() -> bool:
+        consent = Guard(host, journal).seen(device).consent
+        words = ("--erase", consent) if consent else ()
+        assert zonelab(host, name, "--unless-done", *words) == 0
+        return "changed" in capsys.readouterr().err
+
+    assert purge_unless_done()
+    assert not purge_unless_done()
+    if user == "run":
+        entry = journal.last(device.identity.key)
+        assert entry is not None
+        journal.append(replace(entry, run="ext4--r01"))
+    elif device.zoned:
+        set_zones(host.root, FULL)
+    else:
+        with Path(device.path).open("r+b") as file:
+            file.write(b"precious")
+        set_diskstats(host.root, 4096, 0)
+    assert purge_unless_done()
+    assert not purge_unless_done()
+
+
+def test_a_purge_is_repeated_if_a_zone_was_written_in_place(
+    host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zones = host.zones
+
+    def with_a_conventional_zone(path: str, limit: int | None = None) -> list[Zone]:
+        first, *rest = zones(path)
+        return [replace(first, type=ZoneType.CONVENTIONAL), *rest][:limit]
+
+    monkeypatch.setattr(host, "zones", with_a_conventional_zone)
+    assert zonelab(host, "nvme0n2") == 0
+    capsys.readouterr()
+    assert zonelab(host, "nvme0n2", "--unless-done") == 0
+    assert "changed" not in capsys.readouterr().err
+    with (host.root / "dev/nvme0n2").open("r+b") as file:
+        file.seek(ZONE_SIZE // 2)
+        file.write(b"precious")
+    set_diskstats(host.root, 0, 4096)
+    consent = Guard(host, Journal(paths(host).journal)).seen(host.device("nvme0n2")).consent
+    assert zonelab(host, "nvme0n2", "--unless-done", "--erase", str(consent)) == 0
+    assert "changed" in capsys.readouterr().err
+
+
 def test_a_killed_preconditioning_leaves_no_older_record(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
