@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from harness.observe.sysfs import Sysfs
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli
 from harness.tools.nvme_cli import COMMON, ControllerFacts, Format
+
+_NAMESPACE = re.compile(r"(nvme\d+)n\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,16 @@ class Drive:
 def controller_of(host: Host, path: str) -> str:
     """Return the controller's node of ``nvme0``, ``/dev/nvme0`` or one of its namespaces.
 
+    A namespace may be gone: an interrupted layout has deleted it, and the same command continues.
+
     Raises:
         GuardRefused: there is no such NVMe drive.
     """
     name = Path(path).name
     folder = host.sysfs.root / "class" / "nvme"
+    gone = _NAMESPACE.fullmatch(name)
+    if gone and not host.sysfs.block(name).is_dir() and (folder / gone[1]).is_dir():
+        name = gone[1]
     if not (folder / name).is_dir():
         name = _controller_name(host.sysfs, host.sysfs.resolve(path))
     if not name or not (folder / name).is_dir():

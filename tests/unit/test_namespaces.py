@@ -453,6 +453,16 @@ def test_layout_resumes_after_a_failure_of_any_step(
     assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + created)
 
 
+def test_layout_resumes_if_the_drive_is_named_by_a_namespace_that_is_gone(make: Make) -> None:
+    host = make()
+    killed(host, 2, "after")
+    assert not host.sysfs.block("nvme0n1").exists()
+    words = ["--apply", "--recreate", "SYNTHETIC", "--state-dir", str(host.drive.root / "state")]
+    assert cli.main(["layout", "nvme1n1", *ARGUMENTS, *words]) == 3
+    assert cli.main(["layout", "/dev/nvme0n1", *ARGUMENTS, *words]) == 0
+    assert described(host.drive) == AS_WANTED
+
+
 def delete_created(host: DriveHost, capsys: pytest.CaptureFixture[str]) -> None:
     """Do as the refusal of a namespace suggests, which nothing proves to be the layout's."""
     before = dict(host.drive.spaces)

@@ -169,3 +169,9 @@ def test_passes_of_the_command_line_are_those_of_the_device_alone(
             texts = [internal[f"__precondition_{name}"] for name in ("passes", "devices")]
             found.append(tuple(jinja2.Template(text).render(values) for text in texts))
     assert found == expected
+
+
+@pytest.mark.parametrize("device", ["nvme2n2", "nvme2n2,nvme3n1"])
+def test_the_drive_of_the_first_device_is_laid_out(device: str) -> None:
+    defaults = yaml.safe_load((ROOT / "roles/namespaces/defaults/main.yml").read_text())
+    assert jinja2.Template(defaults["namespaces_drive"]).render(device=device) == "nvme2n2"
