@@ -27,7 +27,7 @@ FULL_WRITES = 5.0
 class Conditioning:
     """What is written to each drive before the runs."""
 
-    passes: int = 0  # of preconditioning: how often the device under test is written
+    passes: int = 0  # of preconditioning: how often each device under test is written
     remainder_full: bool = False  # the drive's other namespace is filled
 
 
@@ -141,7 +141,7 @@ def _device_on_another_drive(host: HostPlan, run: RunSpec) -> Device | None:
 
 def _conditioning(host: HostPlan, before: Conditioning) -> Bytes:
     """Return the bytes written before the runs, as if no earlier campaign had written them."""
-    written = before.passes * host.inspection.device.capacity
+    written = before.passes * sum(device.capacity for device in host.inspection.devices)
     if before.remainder_full:
         if host.inspection.remainder is None:
             raise ConfigError(

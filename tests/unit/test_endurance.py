@@ -9,7 +9,7 @@ import pytest
 
 from harness.observe import nvme_ioctl
 from harness.plan.reference import RIG
-from harness.store.spec import Bytes, Device, DeviceKind
+from harness.store.spec import Bytes, Device, DeviceKind, OtherDevice
 from tests.fixtures.planner import Planner, rig
 
 TB = 10**12
@@ -68,8 +68,8 @@ def test_preconditioning_and_the_remainder_wear_the_drive(zonelab: Planner) -> N
     rest = replace(drive.device, path="/dev/nvme2n3", zones=4000)
     whole = drive.drive_capacity or drive.device.capacity
 
-    def full_writes(*words: str) -> float:
-        inspection = replace(drive, remainder=rest)
+    def full_writes(*words: str, others: tuple[OtherDevice, ...] = ()) -> float:
+        inspection = replace(drive, remainder=rest, others=others)
         check = ("integration-levels", "--repetitions", "1", "--check", *words)
         assert zonelab(*check, inspection=inspection) == 0
         return float(written(zonelab.out)[1].partition(" ")[0])
@@ -81,6 +81,10 @@ def test_preconditioning_and_the_remainder_wear_the_drive(zonelab: Planner) -> N
     fill = rest.capacity / whole
     assert full_writes("--precondition-passes", "2", "--remainder-full") == pytest.approx(
         runs + two / whole + fill, abs=0.1
+    )
+    second = OtherDevice(replace(drive.device, path="/dev/nvme2n4"), (), drive.levels)
+    assert full_writes("--precondition-passes", "2", others=(second,)) == pytest.approx(
+        full_writes(others=(second,)) + 2 * two / whole, abs=0.1
     )
     words = ("integration-levels", "--repetitions", "1", "--endurance-limit", "5%")
     error = zonelab.refused(*words, "--precondition-passes", "1000", inspection=drive)
