@@ -122,6 +122,7 @@ def create_argv(
 ) -> list[str]:
     """Return the argument list that creates a namespace; ``resources`` are active zones.
 
+    FLBAS has the bits of the format's index as ``parse_namespace`` reads them.
     Size and capacity are the same, also of a zoned namespace: the drive decides the capacity of its
     zones (NVMe Zoned Namespace Command Set, "Zone Capacity").
     """
@@ -132,7 +133,7 @@ def create_argv(
         device,
         f"--nsze={blocks}",
         f"--ncap={blocks}",
-        f"--flbas={format_}",
+        f"--flbas={format_ & 0xF | format_ >> 4 << 5}",
         f"--csi={csi}",
         *limits,
     ]

@@ -204,6 +204,15 @@ def test_block_sizes(make: Make, block: int) -> None:
     assert "--csi=2" in argv
 
 
+@pytest.mark.parametrize("index", [1, 15, 16, 37, 63])
+def test_a_format_has_one_index_in_both_directions(index: int) -> None:
+    argv = nvme_cli.create_argv("/dev/nvme0", blocks=1, format_=index, csi=0, resources=None)
+    (flbas,) = (int(word.partition("=")[2]) for word in argv if word.startswith("--flbas="))
+    data = load("id-ns-2.json") | {"flbas": flbas, "lbafs": [{"ms": 0, "ds": 12}] * 64}
+    assert nvme_cli.parse_namespace(data).format == index
+    assert not flbas & 1 << 4  # metadata would be part of each block
+
+
 def test_active_zones_are_divided_where_the_drive_can(make: Make) -> None:
     planned = layout.plan(read(make(active_total=14)), WANTED)
     assert [one.active for one in planned.create] == [None, 12, 2]
