@@ -23,6 +23,8 @@ _AXES = frozenset({"name", "rw", "bs", "iodepth", "numjobs", "rate", "output", "
 _NAMES = frozenset({"name", "output", "randseed"})
 # With these, fio waits for each command: the depth is 1 whatever iodepth is.
 _WAITING = frozenset({"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"})
+# Jobs of a file are added up, so they run at the same time and are equal in these.
+_EQUAL = ("rw", "bs", "iodepth", "numjobs", "filename")
 _NOT_SET = "not set"
 _MOST_VALUES = 4
 # A run that moves all its bytes can end before its runtime.
@@ -177,9 +179,10 @@ def _file(folder: Path, path: Path, scheduler: str, *, overwrites: bool) -> Adop
     except ZonelabError as error:
         raise _refused(path, error.message) from None
     jobs = [_options(job) for job in output.jobs]
-    kinds = {(one["rw"], one["bs"], one["iodepth"]) for one in jobs}
-    if len(kinds) > 1:
-        raise _refused(path, "its jobs differ in rw, bs or iodepth")
+    if unequal := [key for key in _EQUAL if len({one.get(key) for one in jobs}) > 1]:
+        raise _refused(path, f"its jobs differ in {', '.join(unequal)}")
+    if len({job.groupid for job in output.jobs}) > 1:
+        raise _refused(path, "its jobs are several groups, which can run one after another")
     file = AdoptedFile(path, text, output, jobs[0], scheduler, overwrites)
     for name, number in _numbers(file):
         try:

@@ -79,11 +79,13 @@ class FioDirection:
 class FioJob:
     """A job, or a group of equal clones. ``directions`` has the directions with a command.
 
-    ``seconds`` end with the last command of the slowest clone. ``clone_seconds`` add up the times
-    of all clones, as fio's ``job_runtime`` does.
+    ``groupid`` rises at each ``stonewall`` and ``new_group``. ``seconds`` end with the last command
+    of the slowest clone. ``clone_seconds`` add up the times of all clones, as fio's ``job_runtime``
+    does.
     """
 
     name: str
+    groupid: int
     options: Mapping[str, str]  # the job's own and the global ones, as given
     seconds: float
     clone_seconds: float
@@ -242,6 +244,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
     _check_kind(name, options, directions)
     return FioJob(
         name=name,
+        groupid=whole(job["groupid"]),
         options=options,
         seconds=max((way.seconds for way in directions.values()), default=0.0),
         clone_seconds=whole(job["job_runtime"]) / _MS_PER_S,

@@ -334,6 +334,44 @@ def test_different_jobs_in_one_file_are_refused(
     assert "its jobs differ in rw" in refusal(capsys, str(tmp_path), *DEVICE)
 
 
+@pytest.mark.parametrize(
+    ("options", "groupid", "message"),
+    [
+        ({"stonewall": "1"}, 1, "its jobs are several groups"),
+        ({"numjobs": "2"}, 1, "its jobs differ in numjobs"),
+        ({"filename": "/tmp/other"}, 0, "its jobs differ in filename"),
+    ],
+)
+def test_jobs_that_cannot_be_added_up_are_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, str],
+    groupid: int,
+    message: str,
+) -> None:
+    """Jobs with stonewall run one after another: their rates have no sum."""
+    document = json.loads((CAPTURED / DEPTH_4).read_text())
+    (first,) = document["jobs"]
+    own = first["job options"] | {"group_reporting": "1"} | options
+    document["jobs"].append(first | {"groupid": groupid, "job options": own})
+    (tmp_path / "jobs.json").write_text(json.dumps(document))
+    assert message in refusal(capsys, str(tmp_path), *DEVICE)
+
+
+def test_clones_of_one_group_are_added_up(tmp_path: Path) -> None:
+    """Without group_reporting each clone has its numbers, and the options of its section."""
+    document = json.loads((CAPTURED / DEPTH_4).read_text())
+    (first,) = document["jobs"]
+    first["job options"]["numjobs"] = "2"
+    document["jobs"].append(first)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "clones.json").write_text(json.dumps(document))
+    (run,) = adopted(tmp_path / "data").runs
+    assert [phase.flags["numjobs"] for phase in run.spec.phases] == [2]
+    rate = run.value("randread-4k-qd4-j2.throughput")
+    assert rate == pytest.approx(2 * direction(DEPTH_4)["iops"])
+
+
 def test_a_campaign_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     adopted(CAPTURED, *DECLARED)
     before = checksums.digest(Path("results/theirs/plan.json"))
