@@ -15,7 +15,7 @@ from harness.tools import fio
 from harness.tools.fio import FioJob, FioOutput
 
 # Options by their other names.
-_ALIASES = {"readwrite": "rw", "blocksize": "bs"}
+_ALIASES = {"readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange"}
 _DEFAULTS = {"rw": "read", "bs": "4096", "iodepth": "1", "numjobs": "1"}
 # Options that a figure varies, and names.
 _AXES = frozenset({"name", "rw", "bs", "iodepth", "numjobs", "rate", "output", "randseed"})
@@ -23,8 +23,10 @@ _AXES = frozenset({"name", "rw", "bs", "iodepth", "numjobs", "rate", "output", "
 _NAMES = frozenset({"name", "output", "randseed"})
 # With these, fio waits for each command: the depth is 1 whatever iodepth is.
 _WAITING = frozenset({"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"})
+# With these, the commands of a job have several sizes.
+_SIZES = ("bsrange", "bssplit")
 # Jobs of a file are added up, so they run at the same time and are equal in these.
-_EQUAL = ("rw", "bs", "iodepth", "numjobs", "filename")
+_EQUAL = ("rw", "bs", *_SIZES, "iodepth", "numjobs", "filename")
 _NOT_SET = "not set"
 _MOST_VALUES = 4
 # A run that moves all its bytes can end before its runtime.
@@ -183,6 +185,9 @@ def _file(folder: Path, path: Path, scheduler: str, *, overwrites: bool) -> Adop
         raise _refused(path, f"its jobs differ in {', '.join(unequal)}")
     if len({job.groupid for job in output.jobs}) > 1:
         raise _refused(path, "its jobs are several groups, which can run one after another")
+    for name in _SIZES:
+        if name in jobs[0]:
+            raise _refused(path, f"{name} is {jobs[0][name]!r}, not one number")
     file = AdoptedFile(path, text, output, jobs[0], scheduler, overwrites)
     for name, number in _numbers(file):
         try:

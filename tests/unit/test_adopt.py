@@ -290,9 +290,23 @@ def _range(job: dict[str, Any]) -> None:
     job["job options"]["bs"] = "4k-8k"
 
 
+def _sizes(option: str, value: str) -> Callable[[dict[str, Any]], None]:
+    def change(job: dict[str, Any]) -> None:
+        del job["job options"]["bs"]
+        job["job options"][option] = value
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(_fail, "ended with error 28"), (_range, "bs is '4k-8k', not one number")],
+    [
+        (_fail, "ended with error 28"),
+        (_range, "bs is '4k-8k', not one number"),
+        (_sizes("bsrange", "4k-64k"), "bsrange is '4k-64k', not one number"),
+        (_sizes("blocksize_range", "4k-64k"), "bsrange is '4k-64k', not one number"),
+        (_sizes("bssplit", "4k/90:64k/10"), "bssplit is '4k/90:64k/10', not one number"),
+    ],
 )
 def test_a_file_that_cannot_be_adopted_is_named(
     tmp_path: Path,
