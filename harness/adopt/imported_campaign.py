@@ -52,6 +52,7 @@ class ImportedIssue(StrEnum):
     """Issues of published files. No rule raises them: rules judge our own runs."""
 
     OPTIONS_DIFFER = "fio-options-differ"
+    LATENCIES_OFF = "fio-latencies-off"
     ENDED_IN_RAMP = "fio-ended-in-ramp"
     ENDED_EARLY = "fio-ended-early"
     COMPLETION_ONLY = "fio-clat"
@@ -322,8 +323,11 @@ def _issues(run: AdoptedRun, found: Sequence[OptionDifference]) -> Iterator[Issu
         if (one.folder, one.device) in folders:
             yield Issue(ImportedIssue.OPTIONS_DIFFER.value, Severity.WARNING, one.text)
     for phase, file in run.files.items():
-        kind = imported.latency(file.output)
-        if not kind:
+        off = imported.latencies_off(file.output)
+        if off:
+            text = f"{file.path}: its options turn latencies off, so it has a rate only"
+            yield Issue(ImportedIssue.LATENCIES_OFF.value, Severity.WARNING, text, phase)
+        if not off and not imported.latency(file.output):
             text = f"{file.path}: it ended inside its ramp, so it has no rate and no latency"
             yield Issue(ImportedIssue.ENDED_IN_RAMP.value, Severity.WARNING, text, phase)
         elif early := file.ended_early:

@@ -10,7 +10,7 @@ from harness.store import packed
 from harness.store.result import Metric, catalogued
 from harness.store.spec import RunSpec
 from harness.tools import fio, histogram
-from harness.tools.fio import FioDirection, FioLatency, FioOutput
+from harness.tools.fio import FioDirection, FioJob, FioLatency, FioOutput
 from harness.tools.histogram import Histogram
 
 # The files come from any release of fio whose JSON has these fields.
@@ -63,10 +63,12 @@ def metrics(output: FioOutput) -> dict[str, Metric]:
     """Return the metrics of a file by catalogue name.
 
     Rates and latencies are null if the job ended inside its ramp: fio then reports no latency.
+    Only latencies are null if options turn them off.
     """
     done = _done(output)
-    timed = done if latency(output) else ()
-    latencies = _latencies(output) if timed else dict.fromkeys((*_QUANTILES, "latency_max"))
+    kind = latency(output)
+    timed = done if kind or latencies_off(output) else ()
+    latencies = _latencies(output) if kind else dict.fromkeys((*_QUANTILES, "latency_max"))
     values: dict[str, int | float | None] = {
         "throughput": sum(one.commands_per_second for one in timed) if timed else None,
         "seconds": max((one.seconds for one in timed), default=None),
@@ -83,11 +85,30 @@ def latency(output: FioOutput) -> str:
     ``lat`` counts from submission. fio reports its percentiles only with ``lat_percentiles=1``.
     """
     done = _done(output)
-    for kind in ("lat", "clat"):
+    kinds = _recorded(output)
+    for kind in kinds:
         kept = [one.latencies[kind] for one in done if kind in one.latencies]
         if kept and len(kept) == len(done) and all(one.percentiles for one in kept):
             return kind
-    return "clat" if done and all("clat" in one.latencies for one in done) else ""
+    plain = (kind for kind in reversed(kinds) if all(kind in one.latencies for one in done))
+    return next(plain, "") if done else ""
+
+
+def latencies_off(output: FioOutput) -> bool:
+    """Whether options turn off ``lat`` and ``clat``, so that only rates are known."""
+    return not _recorded(output)
+
+
+def _recorded(output: FioOutput) -> list[str]:
+    """Return ``lat`` and ``clat``, but none that options of a job turn off.
+
+    Old releases of fio report 0 for a latency that is off.
+    """
+    return [kind for kind in ("lat", "clat") if not any(_off(job, kind) for job in output.jobs)]
+
+
+def _off(job: FioJob, kind: str) -> bool:
+    return any(job.options.get(key, "0") != "0" for key in ("gtod_reduce", f"disable_{kind}"))
 
 
 def histograms(output: FioOutput) -> dict[str, Histogram]:

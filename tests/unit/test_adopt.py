@@ -153,6 +153,51 @@ def test_options_that_differ_and_early_ends_are_named(capsys: pytest.CaptureFixt
     assert "fio-clat" in codes
 
 
+@pytest.mark.parametrize("options", [("gtod_reduce",), ("disable_lat", "disable_clat")])
+@pytest.mark.parametrize("release", ["fio-3.33", "fio-3.1"])
+def test_files_without_latencies_keep_their_rate(
+    tmp_path: Path, options: tuple[str, ...], release: str
+) -> None:
+    """Old releases report latencies of 0 without a number of samples."""
+
+    def turn_off(job: dict[str, Any]) -> None:
+        job["job options"] |= dict.fromkeys(options, "1")
+        nothing = {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0}
+        counted = {"N": 0} if release == "fio-3.33" else {"percentile": {"50.000000": 0}}
+        job["read"] |= dict.fromkeys(("slat_ns", "clat_ns", "lat_ns"), nothing | counted)
+
+    found = adopted(changed(tmp_path / "off", DEPTH_4, turn_off), *DECLARED)
+    issues = [issue for run in found.runs for issue in run.result.issues]
+    (off,) = [issue for issue in issues if issue.code == "fio-latencies-off"]
+    assert off.message == f"{DEPTH_4}: its options turn latencies off, so it has a rate only"
+    assert [issue.phase for issue in issues if issue.code == "fio-ended-in-ramp"] == [
+        "read-128k-qd4"
+    ]
+    (run,) = [
+        run for run in found.runs if DEPTH_4 in run.result.manifest["imported"]["files"].values()
+    ]
+    assert off.phase is not None
+    assert run.value(f"{off.phase}.throughput") == direction(DEPTH_4)["iops"]
+    assert run.value(f"{off.phase}.seconds") is not None
+    for name in ("latency_p50", "latency_p95", "latency_max"):
+        assert run.value(f"{off.phase}.{name}") is None
+
+
+def test_without_completion_latencies_the_whole_one_counts(tmp_path: Path) -> None:
+    def turn_off(job: dict[str, Any]) -> None:
+        job["job options"]["disable_clat"] = "1"
+        job["read"]["clat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+
+    found = adopted(changed(tmp_path / "off", DEPTH_4, turn_off), *DECLARED)
+    maxima = [
+        value
+        for run in found.runs
+        for phase in run.spec.phases
+        if (value := run.value(f"{phase.name}.latency_max")) is not None
+    ]
+    assert direction(DEPTH_4)["lat_ns"]["max"] / 1000 in maxima
+
+
 def test_a_run_shorter_than_its_runtime_is_named(tmp_path: Path) -> None:
     def shorten(job: dict[str, Any]) -> None:
         job["job options"]["runtime"] = "30s"
