@@ -127,7 +127,8 @@ def histograms(output: FioOutput) -> dict[str, Histogram]:
 def _latencies(output: FioOutput) -> dict[str, int | float | None]:
     """Return quantiles of the merged histograms; without them, fio's own of a single job.
 
-    Percentiles of several jobs are unknown without histograms: they are never averaged.
+    Percentiles of several jobs are unknown without histograms: they are never averaged. Those with
+    too few samples above them are null.
     """
     kind, done = latency(output), _done(output)
     kept: Sequence[FioLatency] = [one.latencies[kind] for one in done]
@@ -139,7 +140,11 @@ def _latencies(output: FioOutput) -> dict[str, int | float | None]:
             name: histogram.quantile(whole, share) for name, (_, share) in _QUANTILES.items()
         }
     elif len(kept) == 1:
-        quantiles = {name: kept[0].percentiles.get(at) for name, (at, _) in _QUANTILES.items()}
+        commands = done[0].commands  # old releases do not count samples
+        quantiles = {
+            name: kept[0].percentiles.get(at) if histogram.enough(commands, share) else None
+            for name, (at, share) in _QUANTILES.items()
+        }
     return {**quantiles, "latency_max": max(one.maximum for one in kept)}
 
 

@@ -57,6 +57,11 @@ def mean(histogram: Histogram) -> float:
     return float(histogram["sum"] / histogram["count"])
 
 
+def enough(count: int, per_myriad: int) -> bool:
+    """Whether at least SAMPLES_ABOVE of ``count`` samples lie above a quantile."""
+    return count * (10_000 - per_myriad) >= SAMPLES_ABOVE * 10_000
+
+
 def quantile(histogram: Histogram, per_myriad: int) -> float | None:
     """Return the quantile ``per_myriad`` / 10,000 in microseconds.
 
@@ -64,7 +69,7 @@ def quantile(histogram: Histogram, per_myriad: int) -> float | None:
     the smallest and largest sample. None if fewer than SAMPLES_ABOVE samples lie above it.
     """
     n = histogram["count"]
-    if n * (10_000 - per_myriad) < SAMPLES_ABOVE * 10_000:
+    if not enough(n, per_myriad):
         return None
     threshold = n * per_myriad / 10_000
     below = 0

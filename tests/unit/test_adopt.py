@@ -245,6 +245,17 @@ def test_percentiles_of_several_jobs_are_never_averaged() -> None:
     assert merged["throughput"].value == pytest.approx(2 * direction(DEPTH_4)["iops"])
 
 
+def test_percentiles_of_plain_files_need_samples_above_them() -> None:
+    """3000 commands have 150 above the 95th percentile, 30 above the 99th."""
+    document = json.loads((CAPTURED / DEPTH_4).read_text())
+    found = document["jobs"][0]["read"]["clat_ns"]["percentile"]
+    found |= {"99.000000": 2_000_000, "99.900000": 3_000_000}
+    metrics = imported.metrics(imported.read(json.dumps(document)))
+    assert metrics["latency_p95"].value == found["95.000000"] / 1000
+    assert metrics["latency_p99"].value is None
+    assert metrics["latency_p99_9"].value is None
+
+
 def test_verify_computes_numbers_again(capsys: pytest.CaptureFixture[str]) -> None:
     found = adopted(CAPTURED, *DECLARED)
     assert main(["verify", "theirs"]) == 0
