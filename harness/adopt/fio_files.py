@@ -72,7 +72,7 @@ class AdoptedFile:
     @property
     def bs(self) -> int:
         """Bytes of a command."""
-        return fio.size(self.options["bs"])
+        return fio.size(self.options["bs"], self.options.get("kb_base", fio.KB_BASE))
 
     @property
     def iodepth(self) -> int:

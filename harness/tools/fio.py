@@ -33,9 +33,10 @@ DIRECTIONS = ("read", "write", "trim")
 LATENCIES = ("slat", "clat", "lat")
 
 _VERSION = re.compile(r"^fio-(\d+)\.(\d+)")
-# Sizes as fio reads them: powers of 1024, also for units such as kB (kb_base=1024).
-_SIZE = re.compile(r"^(\d+)(?:([kmgtp])i?b?|b)?$", re.IGNORECASE)
-_UNITS = {unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}
+_SIZE = re.compile(r"^(\d+)(?:([kmgtp])(i?b?)|b)?$", re.IGNORECASE)
+_POWERS = {unit: power for power, unit in enumerate("kmgtp", start=1)}
+# fio's default of the option kb_base.
+KB_BASE = 1024
 # Kinds of access with one direction; all others mix directions.
 _ONE_WAY = {
     "read": "read",
@@ -174,8 +175,11 @@ def flag(name: str, value: Scalar) -> str:
     return f"--{name}={int(value) if isinstance(value, bool) else value}"
 
 
-def size(text: str) -> int:
-    """Return the bytes of a size as fio reads it: 4096, 4k, 4KiB, 1m.
+def size(text: str, kb_base: int | str = KB_BASE) -> int:
+    """Return the bytes of a size as fio reads it: 4096, 4k, 4Ki, 1m.
+
+    ``kb_base`` is fio's option, 1024 or 1000. It is the base of k, kb and ki; KiB has the other
+    base (parse.c), so 4KiB is 4000 by default.
 
     Raises:
         ValueError: it is not a single size, for example a range.
@@ -183,7 +187,13 @@ def size(text: str) -> int:
     found = _SIZE.match(text)
     if found is None:
         raise ValueError(f"{text!r} is not a size")
-    return int(found[1]) * (_UNITS[found[2].lower()] if found[2] else 1)
+    if found[2] is None:
+        return int(found[1])
+    base = int(kb_base)
+    if found[3].lower() == "ib":
+        base = 1000 if base == KB_BASE else KB_BASE
+    unit: int = base ** _POWERS[found[2].lower()]
+    return int(found[1]) * unit
 
 
 def parse(text: str, *, oldest: tuple[int, int] = OLDEST) -> FioOutput | None:
@@ -263,7 +273,8 @@ def _check_kind(
     if others:
         raise _mixed(name, f"rw={options.get('rw', options.get('readwrite'))} has a {others[0]}")
     try:
-        block = size(options.get("bs", options.get("blocksize", "")))
+        base = options.get("kb_base", KB_BASE)
+        block = size(options.get("bs", options.get("blocksize", "")), base)
     except ValueError:
         return  # a range, or one size for each direction
     for direction, done in directions.items():

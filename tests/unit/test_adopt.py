@@ -223,6 +223,15 @@ def test_options_that_differ_at_one_point_make_two_phases(tmp_path: Path) -> Non
     assert names.count("randread-4k-qd1") == 2
 
 
+def test_block_sizes_have_the_units_of_the_file(tmp_path: Path) -> None:
+    def rename(job: dict[str, Any]) -> None:
+        job["job options"] |= {"bs": "4KiB", "kb_base": "1000"}
+
+    found = adopted(changed(tmp_path / "units", DEPTH_4, rename), *DECLARED)
+    flags = [phase.flags for run in found.runs for phase in run.spec.phases]
+    assert [one["bs"] for one in flags if "kb_base" in one] == [4096]
+
+
 def test_engines_that_wait_have_depth_1(tmp_path: Path) -> None:
     def wait(job: dict[str, Any]) -> None:
         job["job options"]["ioengine"] = "psync"

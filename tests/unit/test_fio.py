@@ -247,10 +247,42 @@ def test_flags_have_a_value_so_that_fio_records_them() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("1M", 1 << 20), ("2g", 2 << 30), ("8b", 8)],
+    [
+        ("4096", 4096),
+        ("4k", 4096),
+        ("4Ki", 4096),  # tests/fixtures/fio_others
+        ("4kB", 4096),
+        ("4KiB", 4000),
+        ("1M", 1 << 20),
+        ("1MiB", 10**6),
+        ("2g", 2 << 30),
+        ("8b", 8),
+    ],
 )
 def test_sizes_are_read_as_fio_reads_them(text: str, size: int) -> None:
+    """KiB has another base than k and Ki, because kb_base is 1024 (parse.c of fio)."""
     assert tool.size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("4k", 4000), ("4Ki", 4000), ("4KiB", 4096), ("1MB", 10**6), ("8b", 8)],
+)
+def test_sizes_with_kb_base_1000_have_the_units_of_si(text: str, size: int) -> None:
+    assert tool.size(text, "1000") == size
+
+
+@pytest.mark.parametrize(("size", "base"), [("4k", "1024"), ("4KiB", "1000")])
+def test_a_group_is_checked_with_its_kb_base(size: str, base: str) -> None:
+    """The captured commands have 4096 bytes."""
+
+    def printed_with(kb_base: str) -> str:
+        options = {"bs": size, "kb_base": kb_base}
+        return changed("randread", lambda one: one["jobs"][0]["job options"].update(options))
+
+    assert parsed(printed_with(base)).jobs
+    with pytest.raises(ToolFailed, match="of 4000 B are not"):
+        tool.parse(printed_with("1000" if base == "1024" else "1024"))
 
 
 @pytest.mark.parametrize("text", ["", "4k-16k", "4k,8k", "k", "4x"])
