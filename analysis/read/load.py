@@ -106,10 +106,10 @@ class RunRecord:
 
         Times of a modelled drive are on the clock of its model.
         """
-        found = self.recorded(key)
-        if found is None:
+        metric = self.result.metrics.get(key)  # not by recorded(): reports call this most
+        if metric is None or metric.value is None or not math.isfinite(metric.value):
             return None
-        return model_time(key, found, self.result.metrics[key].unit, self.result.device.dilation)
+        return model_time(key, float(metric.value), metric.unit, self.result.device.dilation)
 
     def recorded(self, key: str) -> float | None:
         """Return a metric on the clock of the machine, or None as ``value`` does."""
