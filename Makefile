@@ -34,9 +34,9 @@ export CCACHE_NOHASHDIR := 1
 .PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
     test-native-sanitize test-native-threads test-crash test-crash-long test-zlfs-long \
     test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-rocksdb \
-    test-amplification test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
-    bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix bench-scale bench-replay \
-    bench-model bench-native lock schemas docs examples example-bundles clean help
+    test-amplification test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant \
+    test-debian12 bench bench-overhead bench-zlfs bench-collection bench-statistics bench-kvmix \
+    bench-scale bench-replay bench-model bench-native lock schemas docs examples example-bundles clean help
 
 ##@ The two commands
 

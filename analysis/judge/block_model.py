@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 
 from analysis.judge import modelled
 from analysis.judge.guideline import BlockMetric
 from analysis.judge.side import Side
 from analysis.read.block import BlockPoint
-from analysis.read.load import CampaignData, Pool
+from analysis.read.grouping import grouped
+from analysis.read.load import CampaignData, Pool, RunRecord
 
 _KEYS = {
     BlockMetric.IOPS: "throughput",
@@ -20,7 +22,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelRules:
     """The rules for a campaign; ``slower`` are those of ``compare``."""
 
@@ -51,5 +53,10 @@ class ModelRules:
         """Yield the metric's key and the runs of each phase of each cell."""
         pool = Pool((self.campaign,))
         for cell, phase in dict.fromkeys((point.cell, point.phase) for point in points):
-            runs = [run for run in pool.latest if run.cell == cell]
-            yield f"{phase}.{_KEYS[metric]}", Side(f"{cell}, {phase}", pool, runs)
+            side = Side(f"{cell}, {phase}", pool, self._runs[cell])
+            yield f"{phase}.{_KEYS[metric]}", side
+
+    @cached_property
+    def _runs(self) -> dict[str, list[RunRecord]]:
+        """The latest runs by cell."""
+        return grouped(self.campaign.latest, lambda run: run.cell)

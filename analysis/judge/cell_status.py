@@ -84,7 +84,7 @@ def absent_strata(
     for stratum, members in groups.items():
         by_value = grouped(members, lambda run: label(run, contrast))
         ended = {value: [run.result.status for run in own] for value, own in by_value.items()}
-        began = {value for value, own in ended.items() if {*own} - {Status.SKIPPED}}
+        began = {value for value, own in by_value.items() if began_any(own)}
         for value in values:
             sides = began if value == baseline else began & {value, baseline}
             own = ended.get(value, [])
@@ -93,6 +93,11 @@ def absent_strata(
                 is_planned = own and all(run.spec.infeasible for run in by_value[value])
                 found[name] = INFEASIBLE if is_planned else _how(own, "none there")
     return found
+
+
+def began_any(runs: Sequence[RunRecord]) -> bool:
+    """Whether a run was not skipped."""
+    return any(run.result.status is not Status.SKIPPED for run in runs)
 
 
 def _how(ended: Sequence[Status], none: str) -> str:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.judge import family, stats, wording
-from analysis.judge.cell_status import NO_OK_RUN
+from analysis.judge.cell_status import NO_OK_RUN, began_any
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
 from analysis.judge.select import label, strata
@@ -42,7 +42,6 @@ from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
 from harness.metrics.catalogue import CATALOGUE
 from harness.store.codec import decode
-from harness.store.result import Status
 from harness.store.spec import Plan, Scalar
 
 
@@ -191,7 +190,7 @@ def _gaps(comparison: Comparison, level: str) -> Iterator[str]:
     """Return why strata have no row: the level has no ok run, although a side could have some."""
     for stratum, members in strata(comparison.runs, comparison.contrast).items():
         ran = any(run.ok and label(run, comparison.contrast) == level for run in members)
-        if not ran and any(run.result.status is not Status.SKIPPED for run in members):
+        if not ran and began_any(members):
             name = wording.level_in(level, stratum)
             yield f"{name}: {comparison.skipped.get(name, NO_OK_RUN)}"
 

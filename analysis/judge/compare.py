@@ -17,6 +17,7 @@ from analysis.judge import (
     wording,
 )
 from analysis.judge.cell_status import (
+    INFEASIBLE,
     NO_OK_RUN,
     CellStatus,
     absent_strata,
@@ -257,7 +258,7 @@ def compare(
         rows=tuple(rows),
         cells=tuple(cell_statuses(pool, chosen_runs, chosen=chosen)),
         skipped=lacking | skipped,
-        absent=tuple(name for name, why in lacking.items() if why.startswith(NO_OK_RUN)),
+        absent=tuple(name for name, why in lacking.items() if why != INFEASIBLE),
         unmeasured=tuple(key for key in selected if key not in measured),
         differences=differences,
         steady=labels,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from analysis.judge import noise, stats
+from analysis.judge.cell_status import began_any
 from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.select import label, strata
@@ -19,7 +20,6 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
-from harness.store.result import Status
 from harness.store.spec import Claim
 
 K = TypeVar("K")
@@ -183,7 +183,7 @@ def rows_of_pair(
     pair = [run for run in runs if label(run, judge.contrast) in (baseline, level)]
     for stratum, members in strata(pair, judge.contrast).items():
         base, other = judge.sides((baseline, level), members)
-        if any(run.result.status is not Status.SKIPPED for run in members):
+        if began_any(members):
             diff = judge.differences(base, other) if other.ok else ()
             for row in judge.rows([metric], stratum, base, other, diff):
                 yield KeyedRow.of(row, base, other)

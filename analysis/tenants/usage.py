@@ -6,7 +6,7 @@ The bytes of two tenants in one file system cannot be separated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from analysis.read.load import RunRecord
@@ -15,8 +15,8 @@ from analysis.read.zones import DoneCommand, read_commands
 from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
 _TOTALS = "zones_traced.csv"  # in raw/; with several namespaces, their name is the prefix
-_APPENDED = ("appended",)
-_COUNTED = ("written", "zeroed", *_APPENDED)
+_APPENDED = "appended"
+_COUNTED = ("written", "zeroed", _APPENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +124,24 @@ def _written(
     Null if a zone has appends but no first write: older traces note none for appends.
     """
     begun = {one.zone for one in commands if one.action == "first-write"}
-    for zone, size in _totals(run, tenant.device, _APPENDED).items():
-        if size and zone not in begun and tenant.owns(tenant.device, zone):
+    counts = _counts(run, tenant.device)
+    for zone, count in counts.items():
+        if count.get(_APPENDED) and zone not in begun and tenant.owns(tenant.device, zone):
             return None
-    return sum(_inside(life, together) for life in _lives(run, tenant, commands))
+    totals = {zone: sum(count.values()) for zone, count in counts.items()}
+    return sum(_inside(life, together) for life in _lives(run, tenant, commands, totals))
 
 
-def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -> list[_Life]:
-    """Return the lives of a tenant's zones; a zone's last life gets its remaining bytes."""
-    totals = _totals(run, tenant.device, _COUNTED)
+def _lives(
+    run: RunRecord,
+    tenant: TenantRun,
+    commands: Sequence[DoneCommand],
+    totals: MutableMapping[int, float],
+) -> list[_Life]:
+    """Return the lives of a tenant's zones; a zone's last life gets its remaining bytes.
+
+    ``totals`` has the bytes of each zone since tracing began, and keeps those of the last life.
+    """
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}
     lives = []
@@ -157,14 +166,18 @@ def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -
     ]
 
 
-def _totals(run: RunRecord, device: str, counted: Sequence[str]) -> dict[int, float]:
-    """Return zone → bytes in these columns since tracing began."""
+def _counts(run: RunRecord, device: str) -> dict[int, dict[str, float]]:
+    """Return zone → bytes by kind of write since tracing began."""
     for name in (f"{device}.{_TOTALS}", _TOTALS):
         header, columns = read_columns(run.path / "raw" / name)
         if "zone" in header:
+            kinds = [kind for kind in header if kind in _COUNTED]
+            rows = zip(*(columns[header.index(kind)] for kind in kinds), strict=True)
             of_zones = map(int, columns[header.index("zone")])
-            counts = [columns[i] for i, name in enumerate(header) if name in counted]
-            return dict(zip(of_zones, map(sum, zip(*counts, strict=True)), strict=False))
+            return {
+                zone: dict(zip(kinds, row, strict=True))
+                for zone, row in zip(of_zones, rows, strict=False)
+            }
     return {}
 
 

@@ -49,21 +49,31 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
         TimedOut: the fill is slower than 2 MB/s.
         ToolFailed: it failed for another reason than a full file system.
     """
-    written = 0
-
-    def on_line(line: str) -> None:
-        nonlocal written
-        if line.startswith("{"):
-            written = parse(line)
-        elif line:
-            return
-        progress(written)
-
     argv = write_argv(native.program(PROGRAM), file, size, seed)
+    on_line = progress_reader(progress, lambda line: parse(line) if line.startswith("{") else None)
     done = proc.stream(argv, on_line, timeout=timeout(size))
     if not done.ok and done.exit_code != _FULL:
         raise proc.failure(done)
     return parse(done.stdout)
+
+
+def progress_reader(
+    progress: Callable[[int], None], bytes_in: Callable[[str], int | None]
+) -> Callable[[str], None]:
+    """Return the reader for ``proc.stream`` that passes the bytes so far to ``progress``.
+
+    ``bytes_in`` returns null for a line without progress. In silence, the bytes are the last ones.
+    """
+    written = 0
+
+    def on_line(line: str) -> None:
+        nonlocal written
+        found = bytes_in(line) if line else written
+        if found is not None:
+            written = found
+            progress(found)
+
+    return on_line
 
 
 def parse(printed: str) -> int:

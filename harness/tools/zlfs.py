@@ -126,16 +126,9 @@ def import_cold(
     """
     program = native.program(PROGRAM)
     argv = import_argv(program, device, aux=aux, trace=trace, name=name, size=size, seed=seed)
-    written = 0
-
-    def on_line(line: str) -> None:
-        nonlocal written
-        if line.isdecimal():
-            written = int(line)
-        elif line:
-            return
-        progress(written)
-
+    on_line = coldfill.progress_reader(
+        progress, lambda line: int(line) if line.isdecimal() else None
+    )
     done = proc.stream(argv, on_line, timeout=coldfill.timeout(size))
     if not done.ok:
         raise _failure(done)

@@ -35,6 +35,8 @@ from harness.workloads.planning import (
     refuse_flags,
 )
 
+_HEADER_BYTES = 4096  # at most, of a report's first line
+
 OperationWeight = Annotated[float, Bounds(ge=0)]
 
 
@@ -142,7 +144,7 @@ class Kvmix(NativeProgram):
 
     def columns(self, report: Path) -> str:
         """Return the header after its time; ToolFailed where the report is damaged."""
-        return kvmix.columns(packed.text(report).partition("\n")[0])
+        return kvmix.columns(packed.text(report, _HEADER_BYTES).partition("\n")[0])
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of the report."""
