@@ -20,7 +20,7 @@ FIGURES = ROOT / "docs" / "figures"
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The part of a page that comes from a campaign; a comment with the study's name begins it.
+    """The part of a page that comes from a campaign; a comment with its name begins it.
 
     Attributes:
         page: path.
@@ -90,6 +90,7 @@ _MEDIA_AND_RATE = {
     "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
     "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
 }
+# The name is a study, or "<study> on <rig>" for a campaign on another rig than the study's.
 EXCERPTS = {
     "integration-levels": Excerpt(
         "README.md",
@@ -98,6 +99,11 @@ EXCERPTS = {
         drawn="amplification.svg",
         lead=("Which", "Why"),
         answers=True,
+    ),
+    "integration-levels on timed-28op": Excerpt(
+        "docs/results.md",
+        "over-provisioning.csv",
+        {**_MEDIA_AND_RATE, "overwrite.wa_dev": ("media bytes per device byte", "{:.2f}")},
     ),
     "xfs-zones": Excerpt(
         "docs/results.md",
@@ -131,21 +137,22 @@ EXCERPTS = {
         values=("0", "20", "50", "80"),
     ),
 }
-# A block of a page; its name is a study, or a study with "answer".
+# A block of a page; its name is an excerpt's, or an excerpt's with "answer".
 BEGIN, END = "<!-- {}: make examples -->", "<!-- end -->"
 
 
 def write(campaign: str) -> int:
-    """Write the blocks, the numbers and the figure of a campaign's study.
+    """Write the blocks, the numbers and the figure of a campaign.
 
     A campaign CAMPAIGN-slow beside it checks the times.
     """
     folder = Path(campaign) if Path(campaign).is_dir() else ROOT / "results" / campaign
-    study = json.loads((folder / "plan.json").read_text())["study"]
-    if study not in EXCERPTS:
-        print(f"examples: no page shows {study}, but {', '.join(EXCERPTS)}", file=sys.stderr)
+    plan = json.loads((folder / "plan.json").read_text())
+    name = name_of(plan["study"], [host["host"] for host in plan["hosts"]])
+    if name not in EXCERPTS:
+        print(f"examples: no page shows {name}, but {', '.join(EXCERPTS)}", file=sys.stderr)
         return 1
-    excerpt = EXCERPTS[study]
+    excerpt = EXCERPTS[name]
     slow = folder.with_name(f"{folder.name}-slow")
     both = [str(folder), *(["--slower", str(slow)] if slow.is_dir() else [])]
     metrics = [word for metric in excerpt.shown for word in ("--metric", metric)]
@@ -167,9 +174,18 @@ def write(campaign: str) -> int:
     page = ROOT / excerpt.page
     below = [*unsteady(rows), *answers]
     lines = [*tables, *below, *([""] if below else []), _origin(folder)]
-    text = replaced(page.read_text(), study, lines)
-    page.write_text(replaced(text, f"{study} answer", lead) if lead else text)
+    text = replaced(page.read_text(), name, lines)
+    page.write_text(replaced(text, f"{name} answer", lead) if lead else text)
     return 0
+
+
+def name_of(study: str, hosts: Sequence[str]) -> str:
+    """Return the name of the excerpt of a study's campaign; a rig's hosts have its name."""
+    for name in EXCERPTS:
+        own, on, rig = name.partition(" on ")
+        if on and own == study and all(host.startswith(f"rig-{rig}") for host in hosts):
+            return name
+    return study
 
 
 def replaced(page: str, name: str, lines: Sequence[str]) -> str:

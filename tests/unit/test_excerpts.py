@@ -15,6 +15,13 @@ ORIGIN = re.compile(
 )
 
 
+def test_a_campaign_on_another_rig_has_its_own_excerpt() -> None:
+    other = "integration-levels on timed-28op"
+    assert excerpts.name_of("integration-levels", ["rig-timed-1"]) == "integration-levels"
+    assert excerpts.name_of("integration-levels", ["rig-timed-28op-1", "rig-timed-28op-2"]) == other
+    assert excerpts.name_of("xfs-zones", ["rig-timed-28op-1"]) == "xfs-zones"
+
+
 def test_an_excerpt_shows_the_chosen_values_of_each_stratum() -> None:
     excerpt = excerpts.Excerpt(
         "page.md",

@@ -29,7 +29,7 @@ def test_sentences_are_found() -> None:
 
 def by_hand(page: Path) -> str:
     """Return what people wrote on a page."""
-    begin = excerpts.BEGIN.format("[a-z -]+")
+    begin = excerpts.BEGIN.format("[a-z0-9 -]+")
     text = re.sub(f"{begin}.*?{excerpts.END}", "", page.read_text(), flags=re.DOTALL)
     return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page.name == TABLES_PRINTED else text
 
