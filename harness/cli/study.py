@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -138,8 +139,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if folder.root.is_dir():
             print(folder.root)
             if code != ExitCode.OK:
-                rig = f" RIG={arguments.rig}" if arguments.rig else ""
-                words = f"make study STUDY={arguments.study}{rig} CAMPAIGN={campaign}"
+                words = _continuation(arguments, campaign)
                 print(f"to continue: {words} (RETRY=failed repeats failed runs)", file=sys.stderr)
     return code
 
@@ -148,6 +148,24 @@ def _campaign(arguments: argparse.Namespace) -> str:
     """Return the name of the campaign to start or continue."""
     named: str = arguments.campaign
     return named or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def _continuation(arguments: argparse.Namespace, campaign: str) -> str:
+    """Return the command that continues the campaign.
+
+    It has every option that was given: a campaign continues only with the same plan.
+    """
+    given = {
+        "STUDY": arguments.study,
+        "RIG": arguments.rig,
+        "CAMPAIGN": campaign,
+        "LEVELS": arguments.levels,
+        "REPETITIONS": arguments.repetitions,
+        "SET": " ".join(arguments.settings),
+        "RETRY": arguments.retry,
+        "BYTES_ONLY": "1" if arguments.bytes_only else "",
+    }
+    return shlex.join(["make", "study", *(f"{name}={v}" for name, v in given.items() if v)])
 
 
 def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[int, bool]:

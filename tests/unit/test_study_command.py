@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -265,6 +266,32 @@ def test_an_interrupt_stops_them_all(
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["results/c"]
     assert "to continue: make study STUDY=levels-all CAMPAIGN=c" in shown.err
+
+
+def test_the_command_to_continue_has_every_option(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without one, the plan is another, and the campaign refuses it."""
+    command.codes["xfs"] = 130
+    words = ["--levels", "f2fs, xfs", "--repetitions", "2", "--bytes-only", "--retry", "failed"]
+    settings = ["--set", "title=it's mine", "--set", "seed=7"]
+    assert command("levels-all", "--rig", "xfs", *words, *settings) == 130
+    shown = re.search("to continue: (.*) \\(RETRY=failed", capsys.readouterr().err)
+    assert shown
+    make = [*shlex.split(shown[1]), "-f", str(ROOT / "Makefile"), "--dry-run"]
+    lines = run(make, ROOT).stdout.splitlines()
+    line = next(line for line in lines if line.startswith("zonelab study"))
+    again = study_arguments(shlex.split(line))
+    words += ["--campaign", "c", "--set", "title=it's mine seed=7"]
+    assert again == study_arguments(
+        ["zonelab", "study", "levels-all", "--yes", "--rig", "xfs", *words]
+    )
+
+
+def study_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    study.add_arguments(parser)
+    return parser.parse_args(words[2:])
 
 
 def test_options_are_handed_on_as_text(command: Study) -> None:
