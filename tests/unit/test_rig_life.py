@@ -19,6 +19,7 @@ from harness.rig import control, guest, model, prerequisites, process, qemu, sta
 from harness.rig.recipe import Image
 from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
+from harness.tools import proc
 from harness.tools.proc import Completed
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
@@ -308,6 +309,39 @@ def test_a_guest_that_never_answers_times_out(build: Path) -> None:
     with pytest.raises(TimedOut, match="did not answer on ssh within 0 s") as caught:
         guest.wait("nvme", 1, me, QUIET, 0.3)
     assert "console" in caught.value.hint
+
+
+def test_one_slow_answer_does_not_end_a_boot(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = process.identify(os.getpid())
+    assert me is not None
+    calls: list[object] = []
+
+    def slow_once(*_: object, **__: object) -> Completed:
+        calls.append(None)
+        if len(calls) == 1:
+            raise TimedOut("ssh did not end within 60 s")
+        return Completed(("ssh",), 0, None, "", "")
+
+    monkeypatch.setattr(proc, "run", slow_once)
+    monkeypatch.setattr(guest, "has_banner", lambda _port: True)
+    guest.wait("nvme", 1, me, QUIET, 60)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("error", [TimedOut("too late"), HostError("ssh is not installed")])
+def test_a_stuck_connection_does_not_keep_qemu_running(
+    build: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(proc, "run", fail)
+    here = build / "nvme"
+    (here / "ssh_config").touch()
+    with subprocess.Popen(SLEEP, cwd=here) as child:
+        (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        assert control.down("nvme", QUIET)
+        assert not process.identify(child.pid)
 
 
 def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
