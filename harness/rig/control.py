@@ -155,9 +155,15 @@ def execute(rig: Rig, command: Sequence[str], talk: Talk) -> int:
 
     Returns:
         The command's exit code, 128 + n when signal n ended it.
+
+    Raises:
+        HostError: this host has too little memory for all machines, or cannot start the command.
     """
+    hosts = hosts_of(rig)
+    if len(hosts) > 1:  # the start of a machine checks its own
+        prerequisites.check_machines(hosts, rig.name)
     with contextlib.ExitStack() as machines:
-        booted = [machines.enter_context(held(one, talk)) for one in hosts_of(rig)]
+        booted = [machines.enter_context(held(one, talk)) for one in hosts]
         inventories = [str(state.folder(one.rig) / "inventory.yml") for one in booted]
         env = {
             **os.environ,

@@ -6,7 +6,7 @@ import os
 import platform
 import pwd
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.errors import HostError
@@ -113,7 +113,16 @@ def check_run(rig: Rig, folder: Path) -> None:
     """
     check_programs(_RUN)
     check_space(folder, sum(ns.capacity for ns in rig.namespaces), f"rig {rig.name}")
-    check_memory(rig.memory + QEMU_MEMORY, f"rig {rig.name}")
+    check_machines([rig], rig.name)
+
+
+def check_machines(machines: Sequence[Rig], name: str) -> None:
+    """Raise HostError when this host has too little memory for machines that run at once.
+
+    A machine that has just booted has not touched most of its memory, so all are checked before the
+    first one starts.
+    """
+    check_memory(sum(one.memory + QEMU_MEMORY for one in machines), f"rig {name}")
 
 
 def _check_unprivileged() -> None:

@@ -56,6 +56,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
     built = Image(tmp_path / "image")
     monkeypatch.setattr(image, "ensure", calls.of("build", (built, False)))
     monkeypatch.setattr(prerequisites, "check_run", calls.of("check"))
+    monkeypatch.setattr(prerequisites, "available_memory", lambda *_: 1 << 40)
     monkeypatch.setattr(prerequisites, "accelerator", calls.of("accelerator", "kvm"))
     monkeypatch.setattr(qemu, "argv", calls.of("argv", QEMU))
     monkeypatch.setattr(state, "write_access", calls.of("access"))
@@ -290,6 +291,18 @@ def test_a_command_sees_the_inventories_of_all_machines(
     folders = ",".join(f"{tmp_path}/nvme-{number}/inventory.yml" for number in (1, 2))
     assert out.read_text() == f"nvme-1 {folders}\n"
     assert [state.read(f"nvme-{number}") for number in (1, 2)] == [None, None]
+
+
+def test_the_memory_of_all_machines_is_checked_before_the_first_starts(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = RIG.model_copy(update={"hosts": 2})
+    monkeypatch.setattr(prerequisites, "available_memory", lambda *_: 8 << 30)
+    assert control.execute(RIG, ["true"], QUIET) == 0
+    del calls[:]
+    with pytest.raises(HostError, match=r"rig nvme needs 9.0 GiB of memory, 8.0 GiB are available"):
+        control.execute(two, ["true"], QUIET)
+    assert calls == []
 
 
 def test_a_command_that_cannot_be_started_is_named(calls: Calls) -> None:
