@@ -96,21 +96,22 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
 
     Raises:
         ToolFailed: QEMU ended.
-        TimedOut: the guest did not answer within ``timeout`` seconds.
+        TimedOut: the guest did not answer within ``timeout`` seconds; the message has the reason.
 
     Before both, the last lines of the console are printed.
     """
     console = state.folder(name) / qemu.CONSOLE
     deadline = time.monotonic() + timeout
     next_talk = time.monotonic() + _TALK_EVERY
-    while not has_banner(port) or not _answers(name):
+    while problem := _problem(name, port):
         if not process.alive(machine):
             _print_console(console, talk)
             raise ToolFailed(f"QEMU of rig {name} ended", hint=_logs(name))
         if time.monotonic() > deadline:
             _print_console(console, talk)
             raise TimedOut(
-                f"rig {name} did not answer on ssh within {timeout:.0f} s", hint=_logs(name)
+                f"rig {name} did not answer on ssh within {timeout:.0f} s: {problem}",
+                hint=_logs(name),
             )
         if time.monotonic() > next_talk:
             next_talk += _TALK_EVERY
@@ -129,8 +130,7 @@ def wait_for_devices(running: RigState) -> None:
     command = f"udevadm wait --settle --timeout={_NODES_WITHIN} {shlex.join(paths)}"
     done = run(running.rig, command, timeout=2 * _NODES_WITHIN, check=False)
     if not done.ok:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise TimedOut(f"rig {running.rig} does not see all of its namespaces: {last}")
+        raise TimedOut(f"rig {running.rig} does not see all of its namespaces: {_last_line(done)}")
 
 
 def devices(rig: Rig) -> tuple[GuestDevice, ...]:
@@ -273,9 +273,19 @@ def has_banner(port: int) -> bool:
         return False
 
 
-def _answers(name: str) -> bool:
-    """Whether ssh runs a command within a minute; a busy guest can answer the next one."""
+def _problem(name: str, port: int) -> str:
+    """Return why the guest does not answer on ssh, '' when it does.
+
+    A busy guest can answer the next ssh, so one that takes a minute is no error.
+    """
+    if not has_banner(port):
+        return "sshd sends no banner"
     try:
-        return proc.run([*ssh_argv(name), "true"], timeout=60, check=False).ok
+        done = proc.run([*ssh_argv(name), "true"], timeout=60, check=False)
     except TimedOut:
-        return False
+        return "ssh did not end in time"
+    return "" if done.ok else _last_line(done)
+
+
+def _last_line(done: Completed) -> str:
+    return (done.stderr.strip() or "no message").splitlines()[-1]

@@ -18,6 +18,8 @@ from harness.store.files import write_atomic
 
 # Test processes that run side by side each have rigs of their own.
 BUILD = Path(os.environ.get("ZONELAB_RIGS", PROJECT / "build" / "rigs"))
+_LONGEST_SOCKET = 107  # bytes of a path in unix(7), without the NUL
+_SOCKET_NAME = 58  # "/", %C of 40 digits, and "." with 16 characters, which ssh appends at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +131,21 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
         "  StrictHostKeyChecking yes\n"
         "  LogLevel ERROR\n"
         "  ConnectTimeout 30\n"
-        # a new connection takes about a second under emulation: keep one open
-        "  ControlMaster auto\n"
-        "  ControlPersist 300\n"
-        f'  ControlPath "{sockets}/%C"\n'
+        f"{_shared_connection(sockets)}"
         # a reset guest never answers on its old connections: notice within 30 s
         "  ServerAliveInterval 5\n"
         "  ServerAliveCountMax 6\n"
     )
+
+
+def _shared_connection(sockets: Path) -> str:
+    """Return the lines that keep a connection open: a new one takes a second under emulation.
+
+    Without room for the socket's name, ssh would refuse every connection, so each is a new one.
+    """
+    if len(os.fsencode(sockets)) + _SOCKET_NAME > _LONGEST_SOCKET:
+        return ""
+    return f'  ControlMaster auto\n  ControlPersist 300\n  ControlPath "{sockets}/%C"\n'
 
 
 def write_inventory(running: RigState) -> None:

@@ -239,6 +239,26 @@ def test_a_damaged_state_is_named(build: Path, text: str, message: str) -> None:
 
 
 @pytest.mark.needs("ssh")
+@pytest.mark.parametrize("longer", [0, 1])
+def test_a_path_that_is_too_long_for_a_socket_has_no_shared_connection(
+    build: Path, monkeypatch: pytest.MonkeyPatch, longer: int
+) -> None:
+    image = Image(build / "image")
+    image.folder.mkdir()
+    image.host_key.write_text("ssh-ed25519 AAAA root@x\n")
+    sockets = build / "ssh"
+    monkeypatch.setattr(state, "_LONGEST_SOCKET", len(f"{sockets}/{'c' * 40}.{'x' * 16}") - longer)
+    monkeypatch.setattr(state, "cache", lambda: build / "images")
+    state.write_access(model.load("nvme"), image, 4022)
+    argv = ["ssh", "-G", "-F", str(build / "nvme" / "ssh_config"), "rig"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    settings = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert ("controlpath" in settings) == (not longer)
+    assert settings["controlmaster"] == ("false" if longer else "auto")
+    assert settings["serveraliveinterval"] == "5"
+
+
+@pytest.mark.needs("ssh")
 def test_access_files_pin_the_host_key(build: Path) -> None:
     image = Image(build / "image")
     image.folder.mkdir()
@@ -342,6 +362,16 @@ def test_a_stuck_connection_does_not_keep_qemu_running(
         (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
         assert control.down("nvme", QUIET)
         assert not process.identify(child.pid)
+
+
+def test_a_refusal_of_ssh_is_in_the_message(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = process.identify(os.getpid())
+    assert me is not None
+    failed = Completed(("ssh",), 255, None, "", "first\npath too long for Unix domain socket\n")
+    monkeypatch.setattr(proc, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(guest, "has_banner", lambda _port: True)
+    with pytest.raises(TimedOut, match=r"within 0 s: path too long for Unix domain socket$"):
+        guest.wait("nvme", 1, me, QUIET, 0)
 
 
 def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
