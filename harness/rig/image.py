@@ -19,6 +19,7 @@ from harness.rig import apt, prerequisites
 from harness.rig.process import locked, stream, workspace
 from harness.rig.recipe import GUEST, NATIVE, Image, Recipe, cache, image_of
 from harness.rig.talk import Talk
+from harness.store.files import sync, sync_tree
 
 # Documentation and translations would double the image, and nothing reads them.
 _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -117,7 +118,9 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
             return image, False
         with workspace(cache(), f"{image.folder.name}.") as work:
             _build(wanted, work, talk)
+            sync_tree(work)  # a folder with this name counts as complete, also after a power loss
             work.rename(image.folder)
+            sync(cache())
         _prune()
     talk.say(f"image ready: {image.folder}")
     return image, True

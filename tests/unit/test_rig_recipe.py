@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -212,6 +213,29 @@ def test_a_failed_build_leaves_no_image(tmp_path: Path, monkeypatch: pytest.Monk
     assert "build.log" in caught.value.hint
     assert not recipe.image_of(made).complete
     assert not list(recipe.cache().glob("*.partial"))
+
+
+def test_an_image_is_durable_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power loss, the folder would be there with empty files."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(prerequisites, "check_build", lambda _cache: None)
+    monkeypatch.setattr(image, "_build", lambda _made, work, _talk: (work / "root.img").touch())
+    made = recipe.recipe("trixie")
+    folder, fsync = recipe.image_of(made).folder, os.fsync
+    synced: list[tuple[str, bool]] = []
+
+    def noted(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, folder.is_dir()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert image.ensure(made, Talk(quiet=True)) == (recipe.image_of(made), True)
+    before, after = [[name for name, one in synced if one == named] for named in (False, True)]
+    assert before[0] == "root.img"
+    assert before[1].endswith(".partial")
+    assert after == ["images"]
 
 
 def test_a_built_image_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
