@@ -6,6 +6,8 @@ makes a disk of it in such a namespace, so that file owners survive.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -30,10 +32,12 @@ _KEEP = 4  # images of about 1 GiB: two releases, before and after a change
 # The namespace may not see our folders: the tar comes on stdin, and the disk is stdout (opened
 # again through /proc, because mke2fs seeks). All tables are initialised here: the running guest
 # would write them later, as noise. The disk stays sparse. Device nodes are left out: a user
-# namespace cannot create them, and the initrd mounts devtmpfs.
+# namespace cannot create them, and the initrd mounts devtmpfs. A signal ends dash without its EXIT
+# trap, unless it has a trap of its own.
 _PACK = """set -eu
 tree=$(mktemp -d -p /var/tmp zonelab-root.XXXXXX)
 trap 'rm -rf "$tree"' EXIT
+trap 'exit 143' INT TERM HUP
 tar --extract --exclude='./dev/*' --numeric-owner --xattrs --xattrs-include='*' --directory "$tree"
 chmod 755 "$tree"
 mke2fs -q -F -t ext4 -L zonelab -E lazy_itable_init=0,lazy_journal_init=0 -d "$tree" /proc/self/fd/1
@@ -127,7 +131,15 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
 
 
 def _prune() -> None:
-    """Remove the images used longest ago. A running rig keeps its open files."""
+    """Remove the images used longest ago, and what killed builds left.
+
+    A running rig keeps its open files.
+    """
+    for path in cache().glob("*.partial"):
+        lock = cache() / f"{path.name.partition('.')[0]}.lock"
+        with lock.open("w") as file, contextlib.suppress(BlockingIOError):  # a build has it
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
     built = [path for path in cache().iterdir() if path.is_dir() and not path.suffix]
     for path in sorted(built, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
         shutil.rmtree(path, ignore_errors=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import yaml
 
 from harness import levels
 from harness.errors import ConfigError, ToolFailed
-from harness.rig import apt, image, model, prerequisites, recipe
+from harness.rig import apt, image, model, prerequisites, process, recipe
 from harness.rig.native_build import LISTS, packages, source_hash
 from harness.rig.releases import releases
 from harness.rig.talk import Talk
@@ -236,6 +238,31 @@ def test_an_image_is_durable_before_it_has_its_name(
     assert before[0] == "root.img"
     assert before[1].endswith(".partial")
     assert after == ["images"]
+
+
+def test_what_killed_builds_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("killed.x.partial", "builds.x.partial", "image"):
+        (recipe.cache() / name).mkdir(parents=True)
+    with process.locked(recipe.cache() / "builds.lock", Talk(quiet=True), "x"):
+        image._prune()
+    left = {path.name for path in recipe.cache().iterdir() if path.is_dir()}
+    assert left == {"builds.x.partial", "image"}
+
+
+def test_an_interrupted_root_disk_leaves_no_tree(tmp_path: Path) -> None:
+    script = image._PACK.replace("/var/tmp", str(tmp_path))
+    argv = ["sh", "-c", script]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as child:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)  # until tar waits for its input
+        os.killpg(child.pid, signal.SIGTERM)
+        assert child.wait(30) == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_built_image_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
