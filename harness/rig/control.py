@@ -299,9 +299,10 @@ def _end_child(child: subprocess.Popen[bytes]) -> None:
 
 def _prepare(rig: Rig, here: Path) -> None:
     _clear(here)
-    if not (here / "key").exists():
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zonelab", "-f"]
-        proc.run([*argv, here / "key"], timeout=60)
+    for name in ("key", "key.pub"):  # an ssh-keygen that was killed can leave half of one
+        (here / name).unlink(missing_ok=True)
+    argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "zonelab", "-f"]
+    proc.run([*argv, here / "key"], timeout=60)
     for number, controller in enumerate(rig.nvme):
         for namespace in controller.namespaces:
             # New each time: QEMU loses the zones' states, so old contents would be wrong.

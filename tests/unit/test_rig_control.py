@@ -18,6 +18,7 @@ from harness.rig.qmp import DriveStats
 from harness.rig.recipe import Image
 from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
+from harness.tools import proc
 
 QUIET = Talk(quiet=True)
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -52,12 +53,12 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for rig in ("nvme", "timed"):
         (tmp_path / rig).mkdir()
-        (tmp_path / rig / "key").write_text("a key")
     built = Image(tmp_path / "image")
     monkeypatch.setattr(image, "ensure", calls.of("build", (built, False)))
     monkeypatch.setattr(prerequisites, "check_run", calls.of("check"))
     monkeypatch.setattr(prerequisites, "available_memory", lambda *_: 1 << 40)
     monkeypatch.setattr(prerequisites, "accelerator", calls.of("accelerator", "kvm"))
+    monkeypatch.setattr(proc, "run", lambda argv, **_: argv[-1].write_text("a key"))
     monkeypatch.setattr(qemu, "argv", calls.of("argv", QEMU))
     monkeypatch.setattr(state, "write_access", calls.of("access"))
     monkeypatch.setattr(state, "write_inventory", calls.of("inventory"))
@@ -151,6 +152,14 @@ def test_a_start_that_fails_leaves_no_qemu(
     assert not list((tmp_path / "nvme").glob("*.img"))
     assert state.read("nvme") is None
     assert not {signal.SIGINT, signal.SIGTERM} & signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+@pytest.mark.needs("ssh-keygen")
+def test_half_a_key_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("-----BEGIN OPENSSH")
+    control._prepare(RIG, tmp_path)
+    public = proc.run(["ssh-keygen", "-y", "-f", tmp_path / "key"]).stdout
+    assert public == (tmp_path / "key.pub").read_text()
 
 
 def test_a_stop_holds_signals_off(calls: Calls) -> None:
@@ -282,9 +291,6 @@ def test_a_command_sees_the_inventories_of_all_machines(
     tmp_path: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two = RIG.model_copy(update={"hosts": 2})
-    for name in ("nvme-1", "nvme-2"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "key").touch()
     out = tmp_path / "out"
     script = f"echo $ZONELAB_RIG $ANSIBLE_INVENTORY > {out}"
     assert control.execute(two, ["sh", "-c", script], QUIET) == 0
