@@ -237,6 +237,7 @@ example-bundles: setup-dev build/native-release ## Record the campaigns under re
 	@$(BIN)/python -m tests.record_examples
 
 clean: ## Remove build/ (never results/, never the image cache)
+	@$(PYTHON) -m harness.cli.confirm clean
 	@rm -rf build
 
 help: ## Print this list; durations are for two cores without KVM

@@ -130,6 +130,27 @@ def test_a_stop_leaves_a_process_elsewhere_alone(build: Path) -> None:
         child.kill()
 
 
+def test_make_removes_no_files_of_a_rig_that_is_up(tmp_path: Path) -> None:
+    """Without them, nobody could stop its QEMU."""
+    here = tmp_path / "build" / "rigs" / "timed-1"
+    here.mkdir(parents=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    env |= {"PYTHONPATH": str(model.PROJECT), "PYTHON": sys.executable}
+    argv = ["make", "-f", str(model.PROJECT / "Makefile"), "clean"]
+    with subprocess.Popen(SLEEP, cwd=here) as child:
+        (here / qemu.PID_FILE).write_text(f"{child.pid}\n")
+        refused = subprocess.run(
+            argv, cwd=tmp_path, env=env, check=False, capture_output=True, text=True
+        )
+        child.kill()
+    assert refused.returncode == 2
+    assert "rig timed-1 is up" in refused.stderr
+    assert "zonelab rig down timed-1" in refused.stderr
+    assert here.is_dir()
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    assert not (tmp_path / "build").exists()
+
+
 def test_the_second_waits_for_the_lock(tmp_path: Path) -> None:
     order: list[str] = []
     waits = threading.Event()
