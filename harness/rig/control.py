@@ -59,12 +59,17 @@ def up(
         return _boot(rig, built, here, talk, lease=lease, timeout=timeout), True
 
 
-def down(name: str, talk: Talk) -> bool:
-    """Stop a rig and remove its files; return whether it was up."""
+def down(name: str, talk: Talk, machine: process.Process | None = None) -> bool:
+    """Stop a rig and remove its files; return whether it was up.
+
+    With ``machine``, do nothing if another QEMU has the rig's name by now.
+    """
     here = state.folder(name)
     if not here.is_dir():
         return False
     with process.locked(here / "lock", talk, f"a start of rig {name}"):
+        if machine is not None and _recorded(here) not in (machine, None):
+            return False
         try:
             was_up = state.read(name) is not None
         except ConfigError:  # damaged, or of another release: the pid file names QEMU too
@@ -194,7 +199,7 @@ def held(rig: Rig, talk: Talk) -> Iterator[RigState]:
         yield running
     finally:
         with _undisturbed():
-            down(rig.name, talk)
+            down(rig.name, talk, running.process)
 
 
 def _accelerator(rig: Rig) -> str:

@@ -341,6 +341,15 @@ def test_an_error_of_the_user_of_a_rig_stops_it(calls: Calls) -> None:
     assert not process.alive(machines[0])
 
 
+def test_a_later_machine_of_the_same_name_is_not_stopped(calls: Calls) -> None:
+    with control.held(RIG, QUIET) as first:
+        assert control.down("nvme", QUIET)
+        later, _ = control.up(RIG, QUIET, lease=30)
+    assert not process.alive(first.process)
+    assert process.alive(later.process)
+    assert control.down("nvme", QUIET)
+
+
 @pytest.mark.parametrize("up", [True, False])
 @pytest.mark.parametrize("stray", [True, False])
 def test_a_stop_reports_whether_there_was_a_machine(
