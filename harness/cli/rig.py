@@ -119,16 +119,24 @@ def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
     for name in model.names():
         rig = model.load(name)
         built = image_of(recipe_of(rig)).complete
-        rows.append(
-            {
-                "rig": name,
-                "state": "up" if state.read(name) else "down",
-                "image": "built" if built else "not built",
-                "description": rig.description,
-            }
-        )
+        row = {
+            "rig": name,
+            "state": "up" if state.read(name) else "down",
+            "image": "built" if built else "not built",
+            "description": rig.description,
+        }
+        rows.append(row)
+        rows += [row | {"rig": one, "state": "up"} for one in _machines(rig) if state.read(one)]
     print_records(rows, arguments.format)
     return ExitCode.OK
+
+
+def _machines(rig: model.Rig) -> list[str]:
+    """Return the names of the machines that follow from a rig's file, without the rig's own."""
+    slower = model.slower(rig)
+    rigs = [rig] if slower is None else [rig, slower]
+    names = [one.name for each in rigs for one in (each, *model.hosts_of(each))]
+    return [name for name in dict.fromkeys(names) if name != rig.name]
 
 
 def _build(arguments: argparse.Namespace, talk: Talk) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from harness.cli import main
 from harness.cli import rig as cli
 from harness.errors import ConfigError, HostError, TimedOut, ToolFailed, UsageError
 from harness.rig import control, guest, model, prerequisites, process, qemu, state
@@ -247,6 +250,22 @@ def test_a_rig_that_is_down_has_a_hint_to_start_it(build: Path) -> None:
     with pytest.raises(HostError, match="rig nvme is down") as caught:
         control.counters("nvme")
     assert caught.value.hint == "zonelab rig up nvme"
+
+
+def test_the_list_has_each_machine_that_is_up(
+    build: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    me = process.identify(os.getpid())
+    assert me is not None
+    up = {"nvme", "timed-2", "timed-fine-slow", "timed-fine-slow-1", "timed-nvme-slow"}
+    for name in up:
+        (build / name).mkdir(exist_ok=True)
+        state.write(replace(a_state(me), rig=name))
+    assert main.main(["rig", "list", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["rig"] for row in rows if row["state"] == "up"} == up
+    assert {row["rig"] for row in rows} == up | set(model.names())
+    assert len(rows) == len(model.names()) + 4
 
 
 @pytest.mark.parametrize(
