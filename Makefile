@@ -207,7 +207,7 @@ bench-kvmix: setup build/native-release ## kvmix without a database: generated o
 	@$(BIN)/python tests/bench/kvmix.py
 
 bench-scale: setup ## The report of 10,000 synthetic runs: seconds and memory to load, compare and render (RUNS=, SAMPLES=)
-	@PYTHONPATH=$(CURDIR) $(BIN)/python tests/bench/scale.py
+	@PYTHONPATH='$(CURDIR)' $(BIN)/python tests/bench/scale.py
 
 bench-replay: setup build/native-release ## zonelab replay: seconds of a grid of 33 settings over a trace of more than 10 GB, and replays beside runs
 	@$(BIN)/python tests/bench/replay.py
@@ -216,7 +216,7 @@ bench-model: setup build/native-release ## The model of a drive: commands per se
 	@$(BIN)/python tests/bench/model.py
 
 bench-native: setup build/native-release ## Repeat a run of zlfs on a modelled drive natively, and print its rates beside those of the rig (RUN=FOLDER of the run)
-	@PYTHONPATH=$(CURDIR) $(BIN)/python tests/bench/native_drive.py '$(RUN)'
+	@PYTHONPATH='$(CURDIR)' $(BIN)/python tests/bench/native_drive.py '$(RUN)'
 
 ##@ Upkeep
 

@@ -123,8 +123,10 @@ def _add_login(disk: Path, work: Path) -> None:
     }
     script = ["mkdir /root/.ssh", "sif /root/.ssh mode 040700"]
     for number, (path, (text, mode)) in enumerate(files.items()):
-        (work / f"file{number}").write_text(text)
-        script += [f"write {work / f'file{number}'} {path}", f"sif {path} mode 0100{mode:o}"]
+        source = work / f"file{number}"
+        source.write_text(text)
+        # quoted: debugfs splits commands at blanks
+        script += [f'write "{source}" {path}', f"sif {path} mode 0100{mode:o}"]
         script += [f"sif {path} uid 0", f"sif {path} gid 0"]
     (work / "script").write_text("\n".join(script) + "\n")
     _run("debugfs", "-w", "-f", str(work / "script"), str(disk))

@@ -84,6 +84,19 @@ def test_a_box_is_whole(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.needs("debugfs")
+def test_a_checkout_can_have_a_blank_in_its_path(tmp_path: Path) -> None:
+    work = tmp_path / "two words"
+    tree = tmp_path / "tree"
+    work.mkdir()
+    for folder in ("root", "etc/ssh/sshd_config.d"):
+        (tree / folder).mkdir(parents=True)
+    disk = work / "disk.raw"
+    proc.run(["mke2fs", "-q", "-F", "-t", "ext4", "-d", tree, disk, str(SIZE >> 10)], timeout=60)
+    box._add_login(disk, work)
+    assert in_disk(disk, "/root/.ssh/authorized_keys") == box.VAGRANT_KEY
+
+
 def in_disk(disk: Path, path: str) -> str:
     return proc.run(["debugfs", "-R", f"cat {path}", disk], timeout=60).stdout
 
