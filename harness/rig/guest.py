@@ -185,7 +185,10 @@ def serve(rig: Rig, drive: ModelledDrive, unit: str) -> GuestDevice:
     command = serving(model, unit, drive_options(rig, drive), down)
     name = run(rig.name, command).stdout.split()[-1]
     if drive.nvme:
-        name = run(rig.name, loop_target.up(drive.uuid, name)).stdout.split()[-1]
+        words = run(rig.name, loop_target.up(drive.uuid, name)).stdout.split()
+        if not words:
+            raise ToolFailed(f"the guest sees no NVMe namespace of drive {drive.uuid}")
+        name = words[-1]
     return _served(drive, model, f"/dev/{name}")
 
 

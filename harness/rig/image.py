@@ -113,7 +113,8 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
     """
     image = image_of(wanted)
     if image.complete:
-        image.folder.touch()  # _prune removes the image used longest ago
+        with contextlib.suppress(OSError):  # of another user, or read-only
+            os.utime(image.folder)  # _prune removes the image used longest ago
         return image, False
     prerequisites.check_build(cache())
     cache().mkdir(parents=True, exist_ok=True)

@@ -127,9 +127,13 @@ def check_machines(machines: Sequence[Rig], name: str) -> None:
 
 def _check_unprivileged() -> None:
     check_programs({"newuidmap": "uidmap"})
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    number = os.geteuid()
+    try:
+        user = pwd.getpwuid(number).pw_name
+    except KeyError:  # no account, as in a container
+        user = str(number)
     entries = _SUBUID.read_text().splitlines() if _SUBUID.is_file() else []
-    if not any(line.split(":")[0] in (user, str(os.geteuid())) for line in entries):
+    if not any(line.split(":")[0] in (user, str(number)) for line in entries):
         raise HostError(
             f"user {user} has no subordinate ids in {_SUBUID}",
             hint=f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,18 @@ def test_a_missing_keyring_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(HostError, match=r"no keyring at .*none\.gpg") as caught:
         prerequisites.check_build(tmp_path)
     assert "debian-archive-keyring" in caught.value.hint
+
+
+def test_a_user_without_an_account_is_named_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prerequisites, "check_programs", lambda _needed: None)
+    monkeypatch.setattr(prerequisites, "_SUBUID", tmp_path / "subuid")
+    monkeypatch.setattr(os, "geteuid", lambda: 3_999_999_999)
+    with pytest.raises(HostError, match="user 3999999999 has no subordinate ids"):
+        prerequisites._check_unprivileged()
+    (tmp_path / "subuid").write_text("3999999999:100000:65536\n")
+    prerequisites._check_unprivileged()
 
 
 def test_the_mirror_of_a_debian_host_is_taken_over() -> None:

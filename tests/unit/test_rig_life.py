@@ -355,6 +355,16 @@ def test_devices_are_found_by_serial_and_nsid(fixture: str, start: str) -> None:
         assert path.startswith(start)
 
 
+def test_a_namespace_that_does_not_appear_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = model.load("timed-nvme")
+    outputs = iter(["ublkb0\n", ""])
+    monkeypatch.setattr(
+        guest, "run", lambda *_, **__: Completed(("ssh",), 0, None, next(outputs), "")
+    )
+    with pytest.raises(ToolFailed, match=f"sees no NVMe namespace of drive {rig.zoneblk[0].uuid}"):
+        guest.serve(rig, rig.zoneblk[0], "zoneblk-0")
+
+
 def test_the_console_is_shown_without_escapes(tmp_path: Path) -> None:
     console = tmp_path / "console.log"
     console.write_bytes(b"\x1b[6none\r\n\x1b[!p\x1b]104\x07\x1b[?7h\r\n\xfftwo\n")

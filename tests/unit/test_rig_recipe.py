@@ -271,3 +271,15 @@ def test_a_built_image_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     recipe.image_of(made).folder.mkdir(parents=True)
     found, built = image.ensure(made, Talk(quiet=True))
     assert (found, built) == (recipe.image_of(made), False)
+
+
+def test_an_image_of_another_user_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = recipe.recipe("trixie")
+    recipe.image_of(made).folder.mkdir(parents=True)
+    for name in ("utime", "open"):
+        monkeypatch.setattr(os, name, refuse)
+    assert image.ensure(made, Talk(quiet=True)) == (recipe.image_of(made), False)
