@@ -40,7 +40,7 @@ def use() -> None:
         python = sys.implementation.cache_tag
         copy = archive.with_name(f".{archive.name}-{digest}.{python}.compiled")
         if not copy.is_file():
-            _write(copy, compiled(content, archive))
+            write(copy, compiled(content, archive))
             for older in archive.parent.glob(f".{archive.name}-*.compiled"):
                 if older != copy:
                     older.unlink(missing_ok=True)
@@ -65,17 +65,22 @@ def compiled(content: bytes, archive: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, *, executable: bool = False) -> None:
     """Write a file completely or not at all, even if the power fails.
 
     store/files.py does this for texts, but no other module of the archive may be imported yet.
+
+    Raises:
+        OSError: the file cannot be written, for example on a full disk.
     """
     # A file that a kill leaves has the ending of a copy, so the next version removes it.
-    partial = path.with_name(f"{path.name}-{os.getpid()}.compiled")
+    partial = path.with_name(f"{path.stem}-{os.getpid()}{path.suffix}")
     try:
         with partial.open("wb") as file:
             file.write(content)
             file.flush()
+            if executable:
+                os.fchmod(file.fileno(), 0o755)
             os.fsync(file.fileno())
         partial.rename(path)
     except BaseException:

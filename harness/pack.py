@@ -13,6 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from harness import compiled
 from harness.cli import commands
 from harness.errors import UsageError
 from harness.machine import code
@@ -85,10 +86,7 @@ def main() -> int:
         print("unchanged")  # noqa: T201
         return 0
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".partial")
-    partial.write_bytes(content)
-    partial.chmod(0o755)
-    partial.rename(target)
+    compiled.write(target, content, executable=True)
     print("changed")  # noqa: T201
     return 0
 

@@ -98,7 +98,7 @@ def test_it_is_on_the_disk_before_it_has_its_name(
 ) -> None:
     seen: list[list[Path]] = []
     monkeypatch.setattr(os, "fsync", lambda _: seen.append(copies(tmp_path)))
-    compiled._write(tmp_path / "copy", b"content")
+    compiled.write(tmp_path / "copy", b"content")
     assert len(seen) == 1
     assert tmp_path / "copy" not in seen[0]
     assert (tmp_path / "copy").read_bytes() == b"content"

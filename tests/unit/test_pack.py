@@ -32,6 +32,41 @@ def test_the_archive_is_reproducible_and_starts(tmp_path: Path) -> None:
         assert f"zonelab {command}" in done.stdout
 
 
+def test_two_plays_write_one_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "zonelab.pyz"
+    monkeypatch.setattr(sys, "argv", ["pack", str(target)])
+    monkeypatch.setattr(pack, "archive", lambda _: b"content")
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    during: list[list[Path]] = []
+
+    def other(_: int) -> None:
+        monkeypatch.setattr(os, "fsync", lambda _: None)
+        monkeypatch.setattr(os, "getpid", lambda: 8)
+        pack.main()
+        during.append(list(tmp_path.iterdir()))
+
+    monkeypatch.setattr(os, "fsync", other)
+    pack.main()
+    assert [len(files) for files in during] == [2], "the file of the first play is still there"
+    assert list(tmp_path.iterdir()) == [target]
+    assert target.read_bytes() == b"content"
+    assert target.stat().st_mode & 0o777 == 0o755
+
+
+def test_an_archive_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "argv", ["pack", str(tmp_path / "zonelab.pyz")])
+    monkeypatch.setattr(pack, "archive", lambda _: b"content")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        pack.main()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_controller_rooms_stay_out() -> None:
     names = {str(file.relative_to(PACKAGE)) for file in pack.sources(PACKAGE)}
     assert "machine/guard.py" in names
