@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from harness import compiled
 
@@ -26,9 +29,9 @@ def packed(folder: Path, text: str) -> Path:
     return archive
 
 
-def started(archive: Path) -> str:
-    env = {"PATH": os.environ["PATH"]}
-    argv = [sys.executable, "-I", "-S", str(archive)]
+def started(archive: Path, *flags: str, **more: str) -> str:
+    env = {"PATH": os.environ["PATH"], **more}
+    argv = [sys.executable, *(flags or ("-I", "-S")), str(archive)]
     done = subprocess.run(argv, capture_output=True, text=True, env=env, check=True)
     return done.stdout
 
@@ -67,6 +70,26 @@ def test_another_archive_gets_another_copy_and_the_first_one_goes(tmp_path: Path
     assert started(packed(tmp_path, "second")) == "second\n"
     (after,) = copies(tmp_path)
     assert after not in before
+
+
+def scripts() -> Iterator[Mapping[str, Any]]:
+    """Yield the roles' tasks that send an archive and run it once."""
+    for file in (Path(__file__).parents[2] / "roles").rglob("tasks/*.yml"):
+        tasks = list(yaml.safe_load(file.read_text()) or [])
+        while tasks:
+            task = tasks.pop()
+            tasks += task.get("block", [])
+            if "ansible.builtin.script" in task:
+                yield task
+
+
+def test_an_archive_that_runs_once_gets_no_copy(tmp_path: Path) -> None:
+    tasks = list(scripts())
+    assert len(tasks) > 3
+    for task in tasks:
+        environment = task.get("environment", {})
+        assert started(packed(tmp_path, "first"), "-S", **environment) == "first\n"
+        assert copies(tmp_path) == [], task["name"]
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
