@@ -61,6 +61,18 @@ def test_a_build_that_was_ended_leaves_no_hash_of_its_source() -> None:
     assert hashes == [(install - 1, "absent"), (install + 1, "written")]
 
 
+def test_no_build_lies_in_the_source_that_is_copied_to_hosts() -> None:
+    source = ROOT / "harness/native"
+    presets = json.loads((source / "CMakePresets.json").read_text())["configurePresets"]
+    made = re.findall(r"-B (build/\S+) --preset (\w+)", (ROOT / "Makefile").read_text())
+    folders = {preset["name"]: preset["binaryDir"] for preset in presets}
+    for name, folder in folders.items():
+        path = Path(folder.replace("${sourceDir}", str(source))).resolve()
+        assert path.parent == ROOT / "build", name
+    for folder, name in made:
+        assert folders[name].endswith(f"/{folder}")
+
+
 def played(folder: Path, tasks: list[dict[str, object]]) -> str:
     """Play tasks against this machine with the settings of ansible/; return what is printed."""
     (folder / "play.yml").write_text(
