@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -350,6 +351,15 @@ TEST_F(FileDeviceTest, KeepsItsIdentityWhenItMoves) {
   EXPECT_EQ(device_->geometry().identity, identity);
   ASSERT_OK(Open());
   EXPECT_NE(device_->geometry().identity, identity) << "another device";
+}
+
+// A store to a hole of a mapped file ends the process with SIGBUS if the file system is full.
+TEST_F(FileDeviceTest, AllBlocksAreReserved) {
+  ASSERT_OK(Open());
+  struct stat file = {};
+  ASSERT_EQ(stat((folder_ / "device").c_str(), &file), 0);
+  EXPECT_GE(file.st_size, static_cast<off_t>(kZones * kCapacityBlocks * kBlock));
+  EXPECT_GE(file.st_blocks * 512, file.st_size);
 }
 
 TEST_F(FileDeviceTest, EveryDamageOfTheHeaderIsNoticed) {

@@ -132,12 +132,17 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
   RETURN_IF_ERROR(Complete(request, &shape));
   SetShape(shape);
   if (fd_ >= 0) {
-    // Check the free space first: a store to a mapped file on a full file system kills the process.
+    // Reserve the space: a store to a mapped file on a full file system kills the process. Check
+    // first, because a reservation that fails can fill the file system for a moment.
     struct statvfs fs = {};
     if (fstatvfs(fd_, &fs) != 0 || fs.f_bavail * fs.f_frsize < size_) {
       return MakeError(DeviceError::kNoSpace, name + ": needs " + std::to_string(size_) + " bytes");
     }
-    if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return MakeSystemError(errno, name);
+    const int failed = posix_fallocate(fd_, 0, static_cast<off_t>(size_));
+    if (failed != 0) {
+      // An empty file can become an image later, an incomplete one cannot.
+      return ftruncate(fd_, 0) == 0 ? MakeSystemError(failed, name) : MakeSystemError(errno, name);
+    }
   }
   RETURN_IF_ERROR(Map(Access::kReadWrite));
   std::random_device random;
