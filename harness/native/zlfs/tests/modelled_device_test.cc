@@ -9,12 +9,14 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device_test_util.h"
 #include "modelled_test_util.h"
 #include "zlfs/zoned/buffer.h"
 #include "zlfs/zoned/drive_counts.h"
+#include "zlfs/zoned/forwarding_device.h"
 #include "zlfs/zoned/image.h"
 #include "zlfs/zoned/open.h"
 
@@ -26,6 +28,32 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kCapacity = 1 << 20;
 
+// Contents that take this much longer.
+class SlowContents final : public ForwardingDevice {
+ public:
+  SlowContents(std::unique_ptr<ZonedDevice> inner, std::chrono::milliseconds delay)
+      : ForwardingDevice(inner.get()), owned_(std::move(inner)), delay_(delay) {}
+
+ private:
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override {
+    std::this_thread::sleep_for(delay_);
+    return ForwardingDevice::DoWrite(zone, offset, buffer, written);
+  }
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    std::this_thread::sleep_for(delay_);
+    return ForwardingDevice::DoRead(zone, offset, size, buffer);
+  }
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    std::this_thread::sleep_for(delay_);
+    return ForwardingDevice::DoChange(zone, to);
+  }
+
+  const std::unique_ptr<ZonedDevice> owned_;
+  const std::chrono::milliseconds delay_;
+};
+
 class Modelled : public testing::Test {
  protected:
   // Opens the small drive with these options.
@@ -34,8 +62,21 @@ class Modelled : public testing::Test {
     spec_ = "model:" + WriteModel(folder_ / "model.json") + options;
     ASSERT_OK(OpenDevice(spec_, Access::kReadWrite, nullptr, &device_));
   }
+  // Opens the small drive with contents in memory that take this much longer.
+  std::shared_ptr<DriveClock> OpenSlow(std::chrono::milliseconds delay, std::uint64_t dilation) {
+    device_.reset();
+    std::unique_ptr<ZonedDevice> contents;
+    EXPECT_OK(OpenDevice("mem:slow?zones=20&zone_size=2M&zone_capacity=1M&max_active=6",
+                         Access::kReadWrite, nullptr, &contents));
+    const auto clock =
+        std::make_shared<DriveClock>(zonemodel::ReadParameters(SmallZones()), dilation);
+    device_ = std::make_unique<ModelledDevice>(
+        std::make_unique<SlowContents>(std::move(contents), delay), Access::kReadWrite, clock);
+    return clock;
+  }
   void TearDown() override {
     device_.reset();
+    Image::ForgetMemory("slow");
     Image::ForgetMemory(folder_ / "model.json");
   }
 
@@ -192,6 +233,30 @@ TEST_F(Modelled, CountsInAFileAreOfAllHandles) {
             (std::vector<std::string>{"0 first-write 0", "0 finish 655360", "0 reset 1048576"}));
 }
 
+TEST_F(Modelled, TheTimeOfTheContentsCanBeLate) {
+  const auto clock = OpenSlow(30ms, 1);
+  const Blocks block(1, 4096, 1);
+  char read = 0;
+  const auto late = [&](const auto& work) {
+    const std::uint64_t before = clock->counts()->Get(DriveCount::kLate);
+    EXPECT_OK(work());
+    return std::chrono::nanoseconds(clock->counts()->Get(DriveCount::kLate) - before);
+  };
+  EXPECT_GE(late([&] { return device_->Write(0, 0, block.slice()); }), 20ms);
+  EXPECT_GE(late([&] { return device_->Read(0, 0, 1, &read); }), 20ms);
+  EXPECT_GE(late([&] { return device_->ResetZone(0); }), 20ms);
+  EXPECT_EQ(clock->counts()->Get(DriveCount::kOnTime), 0U);
+}
+
+// A reset of a full zone takes 7 ms in the model.
+TEST_F(Modelled, TheContentsAreChangedWhileTheDriveWorks) {
+  OpenSlow(500ms, 100);
+  Fill(0);
+  const auto took = InParallel(1, [&](std::uint32_t zone) { return device_->ResetZone(zone); });
+  EXPECT_GE(took, 700ms);
+  EXPECT_LT(took, 1100ms) << "one after the other";
+}
+
 TEST_F(Modelled, AnUnwritableFileOfCountsIsRefused) {
   const std::string spec = "model:" + WriteModel(folder_ / "model.json") + "?counts=/proc/none";
   EXPECT_FALSE(OpenDevice(spec, Access::kReadWrite, nullptr, &device_).ok());
@@ -208,7 +273,7 @@ TEST_F(Modelled, AClockBeginsWithTheStateOfItsContents) {
                                      .zone = 5,
                                      .offset = offset,
                                      .bytes = 4096};
-    return clock.Run({&command, 1});
+    return clock.Run({&command, 1}, Clock::now());
   };
   EXPECT_EQ(write(0), zonemodel::Status::kInvalidWrite);
   EXPECT_EQ(write(8192), zonemodel::Status::kOk);

@@ -67,16 +67,15 @@ void DriveClock::Prepare(std::uint32_t zone, const ZoneInfo& info) {
   drive_.Prepare(zone, StateOf(info.condition), info.write_pointer, false, false);
 }
 
-Status DriveClock::Run(std::span<const Command> commands) {
+Status DriveClock::Run(std::span<const Command> commands, Clock::time_point begin) {
   SleepExactly();
-  const Clock::time_point begin = Clock::now();
   ShortSlice slice;  // declared before the lock, so that it ends without it
   Lock lock(mutex_);
   std::array<std::uint32_t, kMostCommands> tags;
   for (std::size_t i = 0; i < commands.size(); ++i) tags[i] = TakeTag(&lock);
-  const Clock::time_point submitted = Clock::now();
-  if (under_way_++ == 0) busy_since_ = submitted;
-  const Time now = TimeOf(submitted);
+  if (under_way_++ == 0) busy_since_ = std::max(begin, idle_since_);
+  // The drive works while the data is moved, but never in the past of other requests.
+  const Time now = std::max(TimeOf(begin), advanced_);
   Advance(now);
   for (std::size_t i = 0; i < commands.size(); ++i) {
     done_[tags[i]] = kNever;
@@ -95,7 +94,10 @@ Status DriveClock::Run(std::span<const Command> commands) {
   }
   const Clock::time_point end = Clock::now();
   CountRequest(end - begin, last - now);
-  if (--under_way_ == 0) counts_->Add(DriveCount::kBusy, Nanoseconds(end - busy_since_));
+  if (--under_way_ == 0) {
+    counts_->Add(DriveCount::kBusy, Nanoseconds(end - busy_since_));
+    idle_since_ = end;
+  }
   freed_.notify_all();
   return status;
 }
@@ -123,7 +125,8 @@ void DriveClock::Count(const Command& command) {
   }
 }
 
-// Everything that a caller waits beyond the model's latency is late, also a wait for mutex_.
+// Everything that a caller waits beyond the model's latency is late, also a wait for mutex_ and for
+// the contents.
 void DriveClock::CountRequest(Clock::duration took, Time latency) {
   const std::uint64_t due = latency * dilation_;
   const std::uint64_t late = Nanoseconds(took) - std::min(Nanoseconds(took), due);
@@ -145,6 +148,7 @@ std::uint32_t DriveClock::TakeTag(Lock* lock) {
 }
 
 void DriveClock::Advance(Time now) {
+  advanced_ = std::max(advanced_, now);
   while (!events_.empty() && events_.first().time <= now) {
     const zonemodel::Event event = events_.Take();
     if (event.kind() == EventKind::kDone) {

@@ -27,8 +27,9 @@ class DriveClock {
   // Sets the state of a zone, in no time: contents can be older than this clock.
   void Prepare(std::uint32_t zone, const ZoneInfo& info);
   // Sends the commands at once and returns when all are done. Returns the first status that is not
-  // ok. At most kMostCommands.
-  zonemodel::Status Run(std::span<const zonemodel::Command> commands);
+  // ok. At most kMostCommands. The request began at `begin`: its data was moved since then.
+  zonemodel::Status Run(std::span<const zonemodel::Command> commands,
+                        std::chrono::steady_clock::time_point begin);
   DriveCounts* counts() const { return counts_.get(); }
 
   static constexpr std::size_t kMostCommands = 32;
@@ -53,11 +54,13 @@ class DriveClock {
   std::mutex mutex_;  // guards the members below
   zonemodel::EventQueue events_;
   zonemodel::Drive drive_;
-  std::vector<zonemodel::Time> done_;  // by tag: when it was done, or kNever
-  std::vector<std::uint32_t> free_;    // tags
-  zonemodel::Media counted_;           // the part of the media's bytes that counts_ contains
-  std::uint32_t under_way_ = 0;        // requests
-  Clock::time_point busy_since_;       // while there are some
+  std::vector<zonemodel::Time> done_;      // by tag: when it was done, or kNever
+  std::vector<std::uint32_t> free_;        // tags
+  zonemodel::Media counted_;               // the part of the media's bytes that counts_ contains
+  zonemodel::Time advanced_ = 0;           // the time up to which the drive has worked
+  std::uint32_t under_way_ = 0;            // requests
+  Clock::time_point busy_since_;           // while there are some
+  Clock::time_point idle_since_ = start_;  // while there are none
   std::condition_variable freed_;
   std::condition_variable due_;  // never notified: a command ends only at its time
 };

@@ -127,15 +127,17 @@ ModelledDevice::ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access acc
   geometry_.waits = true;
 }
 
-IOStatus ModelledDevice::Take(std::uint32_t zone, std::span<const Command> commands) {
-  const Status status = clock_->Run(commands);
+IOStatus ModelledDevice::Take(std::uint32_t zone, std::span<const Command> commands,
+                              Clock::time_point begin) {
+  const Status status = clock_->Run(commands, begin);
   if (status == Status::kOk) return IOStatus::OK();
   return Fail(DeviceError::kIo, zone,
               "the model refuses with NVMe status " + std::to_string(static_cast<int>(status)));
 }
 
 IOStatus ModelledDevice::Transfer(Operation operation, std::uint32_t zone, std::uint64_t offset,
-                                  std::uint64_t size, std::size_t at_once) {
+                                  std::uint64_t size, std::size_t at_once,
+                                  Clock::time_point begin) {
   std::array<Command, DriveClock::kMostCommands> commands;
   for (std::uint64_t done = 0; done < size;) {
     std::size_t count = 0;
@@ -144,15 +146,17 @@ IOStatus ModelledDevice::Transfer(Operation operation, std::uint32_t zone, std::
       commands[count] = {operation, false, zone, offset + done, bytes};
       done += bytes;
     }
-    RETURN_IF_ERROR(Take(zone, {commands.data(), count}));
+    RETURN_IF_ERROR(Take(zone, {commands.data(), count}, begin));
+    begin = Clock::now();
   }
   return IOStatus::OK();
 }
 
 IOStatus ModelledDevice::DoReport(std::uint32_t first, std::uint32_t count,
                                   std::vector<ZoneInfo>* zones) {
+  const Clock::time_point begin = Clock::now();
   RETURN_IF_ERROR(ForwardingDevice::DoReport(first, count, zones));
-  return Take(first, std::array{Whole(Operation::kReport, first)});
+  return Take(first, std::array{Whole(Operation::kReport, first)}, begin);
 }
 
 // A zone takes one write at a time, as with the kernel's locks.
@@ -162,7 +166,7 @@ IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
   RETURN_IF_ERROR(ForwardingDevice::DoWrite(zone, offset, buffer, written));
   clock_->counts()->Add(DriveCount::kStores, CommandsOf(buffer.size()));
   clock_->counts()->Add(DriveCount::kStoredBytes, buffer.size());
-  RETURN_IF_ERROR(Transfer(Operation::kWrite, zone, offset, buffer.size(), 1));
+  RETURN_IF_ERROR(Transfer(Operation::kWrite, zone, offset, buffer.size(), 1, begin));
   if (offset == 0) Note(zone, "first-write", begin, 0);
   if (offset + buffer.size() == Capacity(zone)) Note(zone, "last-write", begin, offset);
   return IOStatus::OK();
@@ -170,6 +174,7 @@ IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
 
 IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                                 char* buffer) {
+  const Clock::time_point begin = Clock::now();
   RETURN_IF_ERROR(ForwardingDevice::DoRead(zone, offset, size, buffer));
   // A drive reads whole blocks. Only the wanted bytes are copied here: a drive copies without a
   // CPU.
@@ -177,7 +182,7 @@ IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::s
   const std::uint64_t bytes = RoundUp(offset + size - from, geometry_.block_size);
   clock_->counts()->Add(DriveCount::kLoads, CommandsOf(bytes));
   clock_->counts()->Add(DriveCount::kLoadedBytes, bytes);
-  return Transfer(Operation::kRead, zone, from, bytes, DriveClock::kMostCommands);
+  return Transfer(Operation::kRead, zone, from, bytes, DriveClock::kMostCommands, begin);
 }
 
 IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
@@ -186,7 +191,7 @@ IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
   RETURN_IF_ERROR(ForwardingDevice::DoChange(zone, to));
   clock_->counts()->Add(DriveCount::kStores, 1);
   const Operation operation = OperationTo(to);
-  RETURN_IF_ERROR(Take(zone, std::array{Whole(operation, zone)}));
+  RETURN_IF_ERROR(Take(zone, std::array{Whole(operation, zone)}, begin));
   Note(zone, zonemodel::kOperationNames[static_cast<std::size_t>(operation)], begin, written);
   return IOStatus::OK();
 }

@@ -25,11 +25,10 @@ class ModelledDevice final : public ForwardingDevice {
   static IOStatus Open(const std::string& file, Access access,
                        std::map<std::string, std::string>* options,
                        std::unique_ptr<ZonedDevice>* device);
-
- private:
   ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access access,
                  std::shared_ptr<DriveClock> clock);
 
+ private:
   IOStatus DoReport(std::uint32_t first, std::uint32_t count,
                     std::vector<ZoneInfo>* zones) override;
   IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
@@ -38,12 +37,14 @@ class ModelledDevice final : public ForwardingDevice {
                   char* buffer) override;
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
 
-  // Takes the time of these commands.
-  IOStatus Take(std::uint32_t zone, std::span<const zonemodel::Command> commands);
-  // Takes the time of a read or write. Splits it into commands as the kernel does, and sends up to
-  // `at_once` of them together.
+  // Takes the rest of the time of these commands, which began at this time.
+  IOStatus Take(std::uint32_t zone, std::span<const zonemodel::Command> commands,
+                std::chrono::steady_clock::time_point begin);
+  // Takes the rest of the time of a read or write that began at this time. Splits it into commands
+  // as the kernel does, and sends up to `at_once` of them together.
   IOStatus Transfer(zonemodel::Operation operation, std::uint32_t zone, std::uint64_t offset,
-                    std::uint64_t size, std::size_t at_once);
+                    std::uint64_t size, std::size_t at_once,
+                    std::chrono::steady_clock::time_point begin);
   // Notes a zone command, or a zone's first or last write, that began at this time.
   void Note(std::uint32_t zone, std::string_view action,
             std::chrono::steady_clock::time_point begin, std::uint64_t written) const;
