@@ -17,13 +17,16 @@ namespace {
 
 constexpr std::size_t kPart = 1 << 20;
 constexpr const char* kDamaged = ".damaged";
+constexpr const char* kPartial = ".partial";
 
 namespace fs = std::filesystem;
 using Output = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-IOStatus Failed(const fs::path& path) {
-  return IOStatus::IOError(path.string(), std::strerror(errno));
+IOStatus Failed(const fs::path& path, const std::string& why = std::strerror(errno)) {
+  return IOStatus::IOError("destination", path.string() + ": " + why);
 }
+
+IOStatus Exists(const fs::path& path) { return IOStatus::InvalidArgument("exists", path.string()); }
 
 // Makes the names in the folder durable.
 IOStatus SyncFolder(const fs::path& folder) {
@@ -41,7 +44,7 @@ IOStatus MakeFolder(const fs::path& folder) {
   if (fs::is_directory(folder, error)) return IOStatus::OK();
   RETURN_IF_ERROR(MakeFolder(folder.parent_path()));
   fs::create_directory(folder, error);
-  if (error) return IOStatus::IOError(folder.string(), error.message());
+  if (error) return Failed(folder, error.message());
   return SyncFolder(folder.parent_path());
 }
 
@@ -82,9 +85,7 @@ void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size
 
 IOStatus CopyOut(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
   Output output(std::fopen(path.c_str(), "wbxe"), std::fclose);
-  if (output == nullptr) {
-    return errno == EEXIST ? IOStatus::InvalidArgument("exists", path.string()) : Failed(path);
-  }
+  if (output == nullptr) return errno == EEXIST ? Exists(path) : Failed(path);
   std::vector<char> buffer(kPart);
   for (std::uint64_t at = 0; at < salvaged->size; at += kPart) {
     const std::size_t n = std::min<std::uint64_t>(kPart, salvaged->size - at);
@@ -98,20 +99,31 @@ IOStatus CopyOut(Volume* volume, File* file, const fs::path& path, Salvaged* sal
   return CloseDurably(std::move(output), path);
 }
 
+// Renames a file, but replaces no other.
+IOStatus RenameToNew(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return IOStatus::OK();
+  }
+  if (errno == EEXIST) return Exists(to);
+  // Some file systems always replace.
+  if (errno != EINVAL || std::rename(from.c_str(), to.c_str()) != 0) return Failed(to);
+  return IOStatus::OK();
+}
+
 // Copies the file to `path`. The copy is durable, and has its final name.
 IOStatus SalvageFile(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
   const fs::path damaged = path.string() + kDamaged;
+  const fs::path partial = path.string() + kPartial;
   std::error_code error;
-  if (fs::exists(fs::symlink_status(damaged, error))) {
-    return IOStatus::InvalidArgument("exists", damaged.string());
+  for (const fs::path& name : {path, damaged, partial}) {
+    if (fs::exists(fs::symlink_status(name, error))) return Exists(name);
   }
   RETURN_IF_ERROR(MakeFolder(path.parent_path()));
-  RETURN_IF_ERROR(CopyOut(volume, file, path, salvaged));
-  if (!salvaged->losses.empty()) {
-    fs::rename(path, damaged, error);
-    if (error) return IOStatus::IOError(path.string(), error.message());
-  }
-  return SyncFolder(path.parent_path());
+  IOStatus status = CopyOut(volume, file, partial, salvaged);
+  if (status.ok()) status = RenameToNew(partial, salvaged->losses.empty() ? path : damaged);
+  if (status.ok()) return SyncFolder(path.parent_path());
+  fs::remove(partial, error);
+  return status;
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include "zlfs/fs/salvage.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -78,6 +80,32 @@ TEST(Salvage, CopiesAreDurable) {
     EXPECT_EQ(left.sizes[info.st_ino], entry.file_size()) << entry.path();
   }
   EXPECT_EQ(found, (std::set<std::string>{"a.damaged", "b"}));
+}
+
+TEST(Salvage, AFailureLeavesNoIncompleteFile) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+  ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 200000)));
+  const TemporaryFolder temporary;
+  std::vector<Salvaged> files;
+  struct rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const struct rlimit small = {.rlim_cur = 100000, .rlim_max = limit.rlim_max};
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const IOStatus status = Salvage(volume.get(), temporary / "saved", &files);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_ERROR(status, "destination");
+  EXPECT_NE(status.ToString().find("saved/b"), std::string::npos) << status.ToString();
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(files[0].name, "/a");
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(temporary / "saved")) {
+    left.insert(entry.path().filename());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"a"}));
 }
 
 }  // namespace

@@ -318,6 +318,25 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
   EXPECT_EQ(Contents(part + "/db/b"), Contents(whole + "/db/b"));
 }
 
+TEST_F(Tool, AFailedSalvageListsWhatItCopied) {
+  const std::string spec = Spec("d");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/a --size=4096 --seed=1"), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/b --size=4096 --seed=2"), 0) << err_;
+  const std::string to = (folder_ / "saved").string();
+  std::filesystem::create_directories(to);
+  std::ofstream(to + "/b") << "other";
+  EXPECT_EQ(Run("salvage", spec, "--format=json --to=" + to), 3) << err_;
+  EXPECT_EQ(err_.rfind("zlfs: exists: ", 0), 0U) << err_;
+  ASSERT_EQ(Json()["files"].size(), 1U) << out_;
+  EXPECT_EQ(Json()["files"][0]["name"], "/a");
+  EXPECT_EQ(Contents(to + "/b"), "other");
+
+  EXPECT_EQ(Run("salvage", spec, "--to=/proc/none"), 4) << err_;
+  EXPECT_EQ(err_.rfind("zlfs: destination: /proc/none: ", 0), 0U) << err_;
+  EXPECT_EQ(err_.find("kernel"), std::string::npos) << err_;
+}
+
 TEST_F(Tool, NamesOfAnyBytesArePrinted) {
   const std::string spec = Spec("d");
   ASSERT_EQ(Run("mkfs", spec), 0) << err_;

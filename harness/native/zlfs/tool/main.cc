@@ -250,7 +250,7 @@ IOStatus RunSalvage(Arguments* arguments) {
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(MountToRead(*arguments, &volume, true));
   std::vector<Salvaged> salvaged;
-  RETURN_IF_ERROR(Salvage(volume.get(), arguments->to, &salvaged));
+  const IOStatus status = Salvage(volume.get(), arguments->to, &salvaged);
   const bool table = arguments->format == "table";
   Json files = Json::array();
   for (const Salvaged& file : salvaged) {
@@ -266,7 +266,7 @@ IOStatus RunSalvage(Arguments* arguments) {
     if (table) std::printf("%15s  %s\n", "lost", loss.c_str());
   }
   if (!table) Print({{"schema_version", 1}, {"losses", volume->losses()}, {"files", files}});
-  return IOStatus::OK();
+  return status;
 }
 
 constexpr int kViolated = 1;
@@ -299,6 +299,7 @@ constexpr command_line::Meaning kMeanings[] = {
     {"no-metadata-zone", kFailed, "no metadata zone can be written: zlfs salvage copies the files"},
     {"lost-log", kFailed,
      "zlfs salvage copies the best readable state; zlfs fsck --repair continues with it"},
+    {"destination", kFailed, "check free space, limits and rights of the folder, or name another"},
     {"lost-content", kFailed, "zlfs fsck names the files and ranges that are lost"},
     {"zone-", kFailed, "the device gave up zones: zlfs df, nvme zns report-zones"},
     {"", kFailed, "see the kernel's log"}};
@@ -386,5 +387,5 @@ int main(int argc, char** argv) {
     }
   };
   const int exit = command_line::Main(kProgram, argc, argv, add);
-  return arguments.violated ? kViolated : exit;
+  return exit == kDone && arguments.violated ? kViolated : exit;
 }
