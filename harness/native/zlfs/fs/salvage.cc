@@ -55,42 +55,44 @@ IOStatus CloseDurably(Output output, const fs::path& path) {
   return std::fclose(output.release()) == 0 ? IOStatus::OK() : Failed(path);
 }
 
+struct Loss {
+  std::uint64_t from;
+  std::uint64_t to;
+  IOStatus why;
+};
+
 // Reads a part. Fills blocks that cannot be read with zeros, and adds their ranges to `losses`.
 void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size, char* to,
-              std::vector<std::string>* losses) {
+              std::vector<Loss>* losses) {
   Slice read;
   if (volume->reader().Read(file, offset, size, &read, to).ok() && read.size() == size) return;
   const std::size_t block = volume->device()->geometry().block_size;
-  std::uint64_t lost = 0;
-  IOStatus why;
-  const auto end_of_loss = [&](std::uint64_t at) {
-    if (lost == 0) return;
-    losses->push_back("bytes " + std::to_string(at - lost) + " to " + std::to_string(at) + ": " +
-                      why.ToString());
-    lost = 0;
-  };
   for (std::size_t done = 0; done < size; done += block) {
     const std::size_t n = std::min(block, size - done);
-    const IOStatus status = volume->reader().Read(file, offset + done, n, &read, to + done);
-    if (status.ok()) {
-      end_of_loss(offset + done);
-    } else {
-      why = status;
-      lost += n;
-      std::memset(to + done, 0, n);
-    }
+    const std::uint64_t at = offset + done;
+    const IOStatus status = volume->reader().Read(file, at, n, &read, to + done);
+    if (status.ok()) continue;
+    // A range can begin in an earlier part.
+    if (losses->empty() || losses->back().to != at) losses->push_back({at, at, status});
+    losses->back().to += n;
+    losses->back().why = status;
+    std::memset(to + done, 0, n);
   }
-  end_of_loss(offset + size);
 }
 
 IOStatus CopyOut(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
   Output output(std::fopen(path.c_str(), "wbxe"), std::fclose);
   if (output == nullptr) return errno == EEXIST ? Exists(path) : Failed(path);
   std::vector<char> buffer(kPart);
+  std::vector<Loss> losses;
   for (std::uint64_t at = 0; at < salvaged->size; at += kPart) {
     const std::size_t n = std::min<std::uint64_t>(kPart, salvaged->size - at);
-    ReadPart(volume, file, at, n, buffer.data(), &salvaged->losses);
+    ReadPart(volume, file, at, n, buffer.data(), &losses);
     if (std::fwrite(buffer.data(), 1, n, output.get()) != n) return Failed(path);
+  }
+  for (const Loss& loss : losses) {
+    salvaged->losses.push_back("bytes " + std::to_string(loss.from) + " to " +
+                               std::to_string(loss.to) + ": " + loss.why.ToString());
   }
   // The end of a WAL can lie in a zone that cannot be read.
   Slice read;

@@ -318,6 +318,19 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
   EXPECT_EQ(Contents(part + "/db/b"), Contents(whole + "/db/b"));
 }
 
+// Salvage reads parts of 1 MiB.
+TEST_F(Tool, SalvageNamesARangeOfSeveralPartsOnce) {
+  const std::string spec = Spec("d", "zones=20&zone_size=2M&max_active=8");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/a --size=5242880 --seed=1"), 0) << err_;
+  EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*Open(spec)), kMetadataZones + 1,
+                            ZoneCondition::kOffline);
+  EXPECT_EQ(Run("salvage", spec, "--format=json --to=" + (folder_ / "saved").string()), 1) << err_;
+  const nlohmann::json losses = Json()["files"][0]["losses"];
+  ASSERT_EQ(losses.size(), 1U) << out_;
+  EXPECT_EQ(losses[0].get<std::string>().rfind("bytes 2097152 to 4194304: ", 0), 0U) << out_;
+}
+
 TEST_F(Tool, AFailedSalvageListsWhatItCopied) {
   const std::string spec = Spec("d");
   ASSERT_EQ(Run("mkfs", spec), 0) << err_;
