@@ -97,15 +97,16 @@ IOStatus Run(Arguments* arguments) {
   }
   arguments->options.resets = *resets;
   arguments->options.finishes = *finishes;
-  File csv;
-  File ledger;
-  RETURN_IF_ERROR(Open(arguments->report_file, "w", &csv));
-  RETURN_IF_ERROR(Open(arguments->ledger_file, "a", &ledger));
   std::unique_ptr<zlfs::ZonedDevice> device;
   RETURN_IF_ERROR(zlfs::OpenDevice(arguments->device, zlfs::Access::kReadWrite, nullptr, &device));
   RETURN_IF_ERROR(CheckLabel(device.get()));
   Probe probe(device.get(), arguments->options);
   RETURN_IF_ERROR(probe.Prepare());
+  // A refused run keeps the report of an earlier one.
+  File csv;
+  File ledger;
+  RETURN_IF_ERROR(Open(arguments->report_file, "w", &csv));
+  RETURN_IF_ERROR(Open(arguments->ledger_file, "a", &ledger));
   Report report(probe.treatments(), csv.get());
   const IOStatus status = probe.Run([&report](const Sample& sample) { report.Add(sample); });
   // A failed run is recorded too: the device was written.

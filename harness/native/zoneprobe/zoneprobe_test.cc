@@ -226,7 +226,10 @@ TEST_F(Program, RefusesADeviceWithoutALabel) {
   EXPECT_EQ(Probe(), 3);
   EXPECT_EQ(err_.rfind("zoneprobe: not-labelled: ", 0), 0U) << err_;
   EXPECT_EQ(out_, "");
-  EXPECT_EQ(Contents("csv"), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "csv"));
+  std::ofstream(folder_ / "csv") << "earlier";
+  EXPECT_EQ(Probe(), 3);
+  EXPECT_EQ(Contents("csv"), "earlier");
 }
 
 TEST_F(Program, RefusesZonesWithData) {
