@@ -26,11 +26,22 @@ struct Meaning {
   const char* hint;
 };
 
+// Errors of devices. A program's own meanings come first.
+inline constexpr Meaning kDeviceMeanings[] = {
+    {"bad-spec", kUsage,
+     "name a device as nvme0n2, /dev/nvme0n2, file:PATH?…, mem:NAME?… or model:FILE?…"},
+    {"missing", kRefused, "check the name of the device"},
+    {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
+    {"bad-image", kRefused, "the file is no emulated device, or has another shape"},
+    {"busy", kRefused, "another program uses the device"},
+    {"permission", kRefused, "run as root, or give yourself access to the device"},
+    {"", kFailed, "see the kernel's log"}};
+
 struct Program {
   const char* name;
   const char* what;
   const char* help;                   // the hint after a usage error
-  std::span<const Meaning> meanings;  // the last one has an empty name and matches any message
+  std::span<const Meaning> meanings;  // an empty name matches any message
   bool on_one_line = false;           // print the hint in brackets after the message
 };
 
@@ -60,14 +71,17 @@ inline int Main(const Program& program, int argc, char** argv,
   }
   if (status.ok()) return kDone;
   const std::string text = status.getState() == nullptr ? status.ToString() : status.getState();
+  const auto fits = [&text](const Meaning& one) { return text.starts_with(one.name); };
+  const auto own = std::ranges::find_if(program.meanings, fits);
   const Meaning& meaning =
-      *std::find_if(program.meanings.begin(), program.meanings.end(),
-                    [&text](const Meaning& one) { return text.starts_with(one.name); });
+      own != program.meanings.end() ? *own : *std::ranges::find_if(kDeviceMeanings, fits);
   return Complain(program, meaning.exit, text, meaning.hint);
 }
 
 inline void AddDevice(CLI::App* command, std::string* device) {
-  command->add_option("--device", *device, "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
+  command
+      ->add_option("--device", *device,
+                   "nvme0n2, /dev/nvme0n2, file:PATH?…, mem:NAME?… or model:FILE?…")
       ->required()
       ->transform([](const std::string& name) {
         return name.find(':') == std::string::npos ? "dev:" + name : name;

@@ -26,16 +26,11 @@ using command_line::kUsage;
 constexpr command_line::Meaning kMeanings[] = {
     {"bad-spec", kUsage, "zoneprobe run --help lists names, units and limits"},
     {"unknown-option", kUsage, "name a device as nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…"},
-    {"missing", kRefused, "check the name of the device"},
-    {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
-    {"busy", kRefused, "another program uses the device"},
-    {"permission", kRefused, "run as root, or give yourself access to the device"},
     {"not-empty", kRefused,
      "zoneprobe erases nothing: reset the zones yourself if their data is not needed"},
     {"not-labelled", kRefused, "zoneprobe label marks an empty device"},
     {"not-recorded", kFailed, "is the disk full? the device was written"},
-    {"too-few-zones", kRefused, "use fewer repeats, or a namespace with more zones"},
-    {"", kFailed, "see the kernel's log"}};
+    {"too-few-zones", kRefused, "use fewer repeats, or a namespace with more zones"}};
 
 constexpr command_line::Program kProgram = {
     .name = "zoneprobe",

@@ -221,6 +221,13 @@ TEST_F(Program, FailsWhenItsFilesCannotBeWritten) {
   }
 }
 
+TEST_F(Program, NamesAFileThatIsNoDevice) {
+  std::ofstream(folder_ / "device") << "text";
+  EXPECT_EQ(Probe(), 3);
+  EXPECT_EQ(err_.rfind("zoneprobe: bad-image: ", 0), 0U) << err_;
+  EXPECT_NE(err_.find("(the file is no emulated device"), std::string::npos) << err_;
+}
+
 TEST_F(Program, RefusesADeviceWithoutALabel) {
   Open();
   EXPECT_EQ(Probe(), 3);

@@ -272,17 +272,12 @@ IOStatus RunSalvage(Arguments* arguments) {
 constexpr int kViolated = 1;
 
 constexpr command_line::Meaning kMeanings[] = {
-    {"bad-spec", kUsage,
-     "name a device as nvme0n2, /dev/nvme0n2, file:PATH?…, mem:NAME?… or model:FILE?…"},
     {"bad-option", kUsage, "docs/zlfs.md lists options and values"},
     {"unknown-option", kUsage, "docs/zlfs.md lists the options"},
     {"bad-label", kUsage, "use a shorter label"},
     {"bad-name", kUsage, "names are absolute, such as /cold/1"},
     {"missing", kRefused, "check the name; zlfs makes no devices"},
-    {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
-    {"bad-image", kRefused, "the file is no emulated device, or has another shape"},
     {"busy", kRefused, "a database or another zlfs uses it: wait for it to end"},
-    {"permission", kRefused, "run as root, or give yourself access to the device"},
     {"not-empty", kRefused,
      "make sure that the data is not needed; then zlfs mkfs --erase=IDENTITY"},
     {"too-few-zones", kRefused, "use a larger namespace, or one of smaller zones"},
@@ -301,8 +296,7 @@ constexpr command_line::Meaning kMeanings[] = {
      "zlfs salvage copies the best readable state; zlfs fsck --repair continues with it"},
     {"destination", kFailed, "check free space, limits and rights of the folder, or name another"},
     {"lost-content", kFailed, "zlfs fsck names the files and ranges that are lost"},
-    {"zone-", kFailed, "the device gave up zones: zlfs df, nvme zns report-zones"},
-    {"", kFailed, "see the kernel's log"}};
+    {"zone-", kFailed, "the device gave up zones: zlfs df, nvme zns report-zones"}};
 
 constexpr command_line::Program kProgram = {
     .name = "zlfs",
