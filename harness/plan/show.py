@@ -34,6 +34,11 @@ def render(
         skipped = _skipped(host.inspection, host.runs)
         if skipped:
             parts.append(f"skipped on {host.host}:\n{skipped}")
+        if _lacks_baseline(plan, host.inspection, host.runs):
+            parts.append(
+                f"the baseline {plan.baseline} cannot run on {host.host}, so no row gets a verdict; "
+                "name other levels with --levels (playbook: -e levels=A,B)\n"
+            )
     for host_name, host_cells in cells:
         parts.extend(_derived(host_name, host_cells, markdown=markdown))
     return "\n".join(parts)
@@ -59,7 +64,7 @@ def records(plan: Plan) -> list[dict[str, Scalar]]:
 def _runs(plan: Plan, *, markdown: bool) -> str:
     rows: list[Sequence[str]] = []
     for host in plan.hosts:
-        missing = {probe.level for probe in host.inspection.levels if not probe.available}
+        missing = _missing(host.inspection)
         for run in host.runs:
             unable = not missing.isdisjoint(run.levels)
             skip = "skipped" if unable else "infeasible" if run.infeasible else ""
@@ -84,6 +89,19 @@ def _totals(plan: Plan) -> str:
     longest = max(sum(p.seconds for p in host) for host in per_host)
     runs = sum(len(host) for host in per_host)
     return f"{runs} runs, {format_size(written)} written, about {minutes(longest)} (predicted)\n"
+
+
+def _missing(inspection: Inspection) -> set[str]:
+    """Return the levels that the host cannot run."""
+    return {probe.level for probe in inspection.levels if not probe.available}
+
+
+def _lacks_baseline(plan: Plan, inspection: Inspection, runs: Sequence[RunSpec]) -> bool:
+    """Return whether all runs of the baseline level on a host are skipped or infeasible."""
+    missing = _missing(inspection)
+    own = [run for run in runs if plan.contrast == "level" and run.row == plan.baseline]
+    able = (run.infeasible is None and missing.isdisjoint(run.levels) for run in own)
+    return bool(own) and not any(able)
 
 
 def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:

@@ -469,6 +469,24 @@ def test_a_real_drives_geometry(planner: Planner) -> None:
     assert "skipped on rig" in planner.out
 
 
+def test_a_plan_without_its_baseline_says_that_nothing_gets_a_verdict(planner: Planner) -> None:
+    absent = Reason("no-conventional", "no conventional device was named", "name one")
+    probes = tuple(
+        replace(probe, available=False, reason=absent)
+        if probe.level in ("conventional-ext4", "conventional-xfs")
+        else probe
+        for probe in rig().levels
+    )
+    bare = replace(rig(), levels=probes)
+    line = "the baseline conventional-ext4 cannot run on rig, so no row gets a verdict"
+    assert planner("integration-levels", "--check", inspection=bare) == 0
+    assert line in planner.out
+    assert planner("integration-levels", "--check", "--levels", "f2fs,zlfs", inspection=bare) == 0
+    assert "baseline" not in planner.out.partition("derived on")[0]
+    assert planner("integration-levels", "--check") == 0
+    assert line not in planner.out
+
+
 def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
     argv = ["/x/.venv/bin/zonelab", "plan", "s", "--results", "/x/ansible/../results"]
     argv += ["--inspection=rig=/x/ansible/../build/rig.json", "--campaign=c"]
