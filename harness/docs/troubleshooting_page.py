@@ -13,30 +13,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ConfigError, GuardRefused, HostError, UsageError
+from harness.errors import ConfigError, ExitCode, GuardRefused, HostError, UsageError
 
 ROOT = Path(__file__).parents[1]
 
-# Title, consequence and files of each chapter; the first match decides. Errors in other files are
-# no refusals: failures of programs, damaged files, zonelab's own tools.
+# Title, consequence (may be empty) and files of each chapter; the first match decides. Errors in
+# other files are no refusals: failures of programs, damaged files, zonelab's own tools.
 _GUARD_FILES = ("guard", "device_contents", "in_use", "claim", "device_facts")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
-    ("The device", "exit 3, the device was left alone", _GUARD),
-    ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/", "cli/layout.py")),
-    ("The host", "exit 2", ("run/", "machine/", "store/adopted.py")),
-    ("Integration levels", "the level is skipped, the others run", ("levels/",)),
+    ("The device", "The device was left alone.", _GUARD),
+    ("The drive", "", ("drive/", "cli/layout.py")),
+    ("The host", "", ("run/", "machine/", "store/adopted.py")),
+    ("Integration levels", "With `-`, the level is skipped, the others run.", ("levels/",)),
     (
         "Study, workload and plan",
-        "exit 2, before anything is written",
+        "Nothing is written.",
         ("plan/", "workloads/", "cli/plan.py", "cli/power.py"),
     ),
-    ("Rigs", "exit 2", ("rig/",)),
+    ("Rigs", "", ("rig/",)),
 )
-# Class of errors → their code, if the call names none.
-_DEFAULT = {
-    kind.__name__: kind.default_code for kind in (GuardRefused, HostError, ConfigError, UsageError)
-}
+# Class of errors → their code, if the call names none, and their exit code.
+_KINDS = {kind.__name__: kind for kind in (GuardRefused, HostError, ConfigError, UsageError)}
+# A reason of the guard ends the command; other reasons are stored, for a level or for a run.
+_STORED = "-"
 _GAP = "…"
 
 # Cures of codes whose messages have no hint.
@@ -68,6 +68,7 @@ class Refusal:
     code: str
     message: str
     hint: str
+    ends: str  # exit code of the command; `-` if it goes on
 
     @property
     def cure(self) -> str:
@@ -101,22 +102,25 @@ def page(refusals: Iterable[Refusal]) -> str:
         "Each message with which zonelab refuses a command, and its cure. `…` stands for a name or",
         "number. Where the cure is `…`, the hint of the message lists the choices. Results and",
         "`--format json` contain the code. Issues of completed runs are in [rules.md](rules.md).",
+        "`exit` is the command's exit code. With `-`, a result of a level or run has the code.",
     ]
     rows = tuple(refusals)
-    for title, ends, _ in _CHAPTERS:
-        own = sorted({(r.code, r.message, r.cure) for r in rows if chapter_of(r.file) == title})
+    for title, consequence, _ in _CHAPTERS:
+        own = sorted(
+            {(r.code, r.message, r.cure, r.ends) for r in rows if chapter_of(r.file) == title}
+        )
         if own:
             lines += [
                 "",
                 f"## {title}",
                 "",
-                f"({ends})",
-                "",
-                "| code | message | cure |",
-                "|---|---|---|",
+                *([consequence, ""] if consequence else []),
+                "| code | exit | message | cure |",
+                "|---|---|---|---|",
             ]
             lines += [
-                f"| `{code}` | {_cell(message)} | {_cell(cure)} |" for code, message, cure in own
+                f"| `{code}` | {ends} | {_cell(message)} | {_cell(cure)} |"
+                for code, message, cure, ends in own
             ]
     return "\n".join(lines) + "\n"
 
@@ -141,15 +145,17 @@ def _refusal(call: ast.Call, texts: dict[str, str], file: str) -> Refusal | None
             *arguments,
             *(keywords.get(k, "") for k in ("code", "message", "hint")[len(arguments) :]),
         )
-    elif name in _DEFAULT and arguments:
+        ends = str(int(ExitCode.REFUSED)) if file.startswith(_GUARD) else _STORED
+    elif name in _KINDS and arguments:
         message, hint = arguments[0], keywords.get("hint", "")
-        code = keywords.get("code") or _DEFAULT[name]
+        code = keywords.get("code") or _KINDS[name].default_code
+        ends = str(int(_KINDS[name].exit_code))
     else:
         return None
     # The call passes an error on; the original call is listed.
     if not message.strip(f"{_GAP} :;") or not code.strip(_GAP):
         return None
-    return Refusal(file, code, message, hint)
+    return Refusal(file, code, message, hint, ends)
 
 
 def _returned(tree: ast.Module) -> dict[str, str]:

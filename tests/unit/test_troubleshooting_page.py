@@ -56,11 +56,30 @@ def test_messages_are_read_from_the_call(tmp_path: Path) -> None:
         "    raise HostError(error.message, hint=error.hint)\n",
     )
     assert found == [
-        Refusal("machine/guard.py", "gone", "… is | gone", "type this"),
-        Refusal("machine/guard.py", "bad", "no … <here>", "look at …"),
+        Refusal("machine/guard.py", "gone", "… is | gone", "type this", "3"),
+        Refusal("machine/guard.py", "bad", "no … <here>", "look at …", "3"),
     ]
-    assert "| `gone` | … is \\| gone | type this |" in troubleshooting_page.page(found)
-    assert "| `bad` | no … &lt;here> | look at … |" in troubleshooting_page.page(found)
+    assert "| `gone` | 3 | … is \\| gone | type this |" in troubleshooting_page.page(found)
+    assert "| `bad` | 3 | no … &lt;here> | look at … |" in troubleshooting_page.page(found)
+
+
+def test_exit_codes_follow_the_class_of_the_error(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "phase.py").write_text(
+        'def f(device):\n    return Reason("rate-fell", f"{device} slowed", "wait")\n'
+    )
+    found = module(
+        tmp_path,
+        "def f(device):\n"
+        '    raise HostError("no program", hint="install it", code="program-missing")\n'
+        '    raise GuardRefused(f"{device} is in use", hint="end it", code="busy")\n',
+    )
+    assert {one.code: one.ends for one in found} == {
+        "program-missing": "2",
+        "busy": "3",
+        "rate-fell": "-",
+    }
+    assert "| `program-missing` | 2 | no program |" in troubleshooting_page.page(found)
 
 
 def test_a_hint_that_a_method_makes_is_read_from_its_return(tmp_path: Path) -> None:
