@@ -38,6 +38,8 @@ _KINDS = {kind.__name__: kind for kind in (GuardRefused, HostError, ConfigError,
 # A reason of the guard ends the command; other reasons are stored, for a level or for a run.
 _STORED = "-"
 _GAP = "…"
+# Functions that make a hint from the known names.
+_LISTING = ("nearest", "_inner")
 
 # Cures of codes whose messages have no hint.
 _CURES = {
@@ -189,11 +191,18 @@ def _text(node: ast.expr, texts: Mapping[str, str]) -> str:
         case ast.Constant(value=str(text)):
             result = text
         case ast.JoinedStr(values=parts):
-            result = "".join(_text(part, {}) for part in parts)
+            # Variables are gaps, also those that a literal initialises; constants are texts.
+            constants = {name: text for name, text in texts.items() if name.isupper()}
+            result = "".join(_text(part, constants) for part in parts)
+        case ast.FormattedValue(value=ast.Name() as name, conversion=-1, format_spec=None):
+            result = _text(name, texts)
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             result = _text(left, texts) + _text(right, texts)
         case ast.IfExp(body=body, orelse=other):
-            result = " / ".join(text for text in (_text(body, texts), _text(other, texts)) if text)
+            choices = dict.fromkeys((_text(body, texts), _text(other, texts)))
+            result = " / ".join(text for text in choices if text)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _LISTING:
+            result = "the hint lists the names"
         case ast.BoolOp(values=[*_, last]):
             result = _text(last, texts)
         case ast.Name(id=name):

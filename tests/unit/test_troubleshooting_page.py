@@ -97,6 +97,21 @@ def test_a_hint_that_a_method_makes_is_read_from_its_return(tmp_path: Path) -> N
     assert [(one.code, one.hint) for one in found] == [("bad", "type …"), ("worse", "…")]
 
 
+def test_constants_are_texts_and_lists_of_names_are_named(tmp_path: Path) -> None:
+    found = module(
+        tmp_path,
+        'FIND = "find:"\n'
+        "def f(name, known):\n"
+        '    text = ""\n'
+        '    raise UsageError(f"{text} is not {FIND}PCT", hint=f"for example {FIND}2%")\n'
+        '    raise ConfigError(f"no {name}", hint=_inner(name) if name else load.nearest(name))\n',
+    )
+    assert [(one.message, one.hint) for one in found] == [
+        ("… is not find:PCT", "for example find:2%"),
+        ("no …", "the hint lists the names"),
+    ]
+
+
 def test_a_refusal_without_a_cure_is_noticed(tmp_path: Path) -> None:
     (found,) = module(tmp_path, 'def f():\n    raise GuardRefused("no", code="new")\n')
     assert (found.code, found.cure) == ("new", "")
