@@ -27,7 +27,7 @@ _TABLE_SIZE = "target_file_size_base"
     error("phase-timeout", "the phase's program ran into its time limit", "the phase is cut off"),
     error(
         "phase-stalled",
-        "no operation finished in `stall_seconds`",
+        "no operation finished in `stall_timeout`",
         "the program hung; its rate describes the time before",
     ),
 )

@@ -17,6 +17,7 @@ from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
 from harness.plan import rate_caps
+from harness.plan.workload_models import PhaseBase
 from harness.rules import RULES, bandwidth, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
@@ -647,6 +648,13 @@ def test_every_issue_that_code_can_raise_is_in_the_registry() -> None:
     assert len(raised) > 20
     for pattern in raised:
         assert any(re.fullmatch(pattern, name) for name in known), f"{pattern}: add it, make docs"
+
+
+def test_the_rule_on_stalled_phases_names_the_field_of_workloads() -> None:
+    issues = (issue for rule in RULES for issue in rule.issues)
+    (field,) = (re.search("`(.+)`", one.fires) for one in issues if one.code == "phase-stalled")
+    assert field is not None
+    assert field[1] in PhaseBase.model_fields
 
 
 def test_the_page_of_rules_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
