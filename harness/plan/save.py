@@ -56,7 +56,7 @@ def join(part: Plan, results: Path) -> Plan:
     others = [host for host in load_plan(path).hosts if host.host != mine.host]
     if any(host.rig not in part.rigs or host.rig == mine.rig for host in others):
         raise ConfigError(
-            f"campaign {part.campaign} has hosts that are not other rigs of study {part.study}",
+            f"campaign {part.campaign} has hosts that are no rigs of study {part.study}",
             hint="start a new campaign: CAMPAIGN=<another name> (or --campaign)",
             code="changed-host",
         )

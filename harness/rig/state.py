@@ -87,7 +87,7 @@ def read(name: str) -> RigState | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise ConfigError(f"{path} is damaged", hint=f"rm {path}, then check for QEMU") from None
+        raise ConfigError(f"{path} is damaged", hint=f"rm {path}, and end its QEMU") from None
     codec.check_version(data, str(path))
     state = codec.decode(RigState, data)
     return state if alive(state.process) else None
