@@ -82,7 +82,7 @@ def unsteady(rows: Iterable[dict[str, str]]) -> list[str]:
     lines = []
     for label, phases in found.items():
         parts = [f"{phase} ({', '.join(levels)})" for phase, levels in phases.items()]
-        lines.append(f"- `{label}`: {'; '.join(parts)}")
+        lines.append(f"- {SteadyLabel(label).words.capitalize()}: {'; '.join(parts)}")
     return lines
 
 

@@ -68,21 +68,21 @@ def drives_of(campaigns: Iterable[CampaignData]) -> list[RecordedDrive]:
 
 
 def label(campaigns: Iterable[CampaignData]) -> str:
-    """Return ``modelled: zn540-1tb, core error 1.3 %, k = 8`` for the drives of campaigns."""
+    """Return ``modelled: zn540-1tb, mean error 1.3 %, dilation 8`` for the drives of campaigns."""
     drives = drives_of(campaigns)
     if not drives:
         return "modelled drive"
     names = ", ".join(dict.fromkeys(drive.model for drive in drives))
     cores = ", ".join(sorted({_error(core_of(drive.served)) for drive in drives}))
     factors = ", ".join(str(k) for k in sorted({drive.dilation for drive in drives}))
-    return f"modelled: {names}, {cores}, k = {factors}"
+    return f"modelled: {names}, {cores}, dilation {factors}"
 
 
 def _error(core: ModelVerdict | None) -> str:
     if core is None or core.core_error is None:
         return "core not validated"
     failed = f", {len(core.core_failed)} core curves fail" if core.core_failed else ""
-    return f"core error {_percent(core.core_error)}" + failed
+    return f"mean error {_percent(core.core_error)}" + failed
 
 
 def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -> NoVerdict | None:
@@ -230,5 +230,5 @@ def _changed_percentile(side: Side, key: str, pairs: Pairs) -> NoVerdict | None:
 
 def _depends(side: Side, what: str, pairs: Pairs) -> NoVerdict:
     """Return the refusal of a value that depends on the dilation, and so on the processor."""
-    text = f"{side.name}: {what} at k = {dilation_of(pairs)}"
+    text = f"{side.name}: {what} at dilation {dilation_of(pairs)}"
     return NoVerdict(Verdict.HOST_BOUND, text)

@@ -40,6 +40,11 @@ class SteadyLabel(StrEnum):
     NOT_STEADY = "not steady"
     TOO_SHORT = "too short"
 
+    @property
+    def words(self) -> str:
+        """The label in a sentence."""
+        return f"{self} to show a steady state" if self is SteadyLabel.TOO_SHORT else str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:

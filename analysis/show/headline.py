@@ -105,11 +105,8 @@ def _lead(direct: Sequence[Row]) -> str:
     if not direct:
         return ""
     nearest = min(direct, key=gain)
-    word = "ratio " if nearest.estimate.is_ratio else ""
-    return (
-        f" Against the next, {nearest.baseline}: "
-        f"{word}{wording.ratio(nearest)} ({wording.interval(nearest)})."
-    )
+    word = "Ratio to" if nearest.estimate.is_ratio else "Against"
+    return f" {word} the next, {nearest.baseline}: {wording.ratio(nearest)} ({interval(nearest)})."
 
 
 def _how_much(rows: Sequence[Row]) -> str:
@@ -190,7 +187,7 @@ def _unsteady(phases: Sequence[PhaseSteady]) -> list[str]:
     for label in (SteadyLabel.NOT_STEADY, SteadyLabel.TOO_SHORT):
         if count := labels[label]:
             of = "" if found else f" of {labels.total()} measured phases"
-            found.append(f"{count}{of} {'is' if count == 1 else 'are'} {label}")
+            found.append(f"{count}{of} {'is' if count == 1 else 'are'} {label.words}")
     unknown = [phase.phase for phase in phases if not phase.recorded]
     parts = [", ".join(found)] * bool(found)
     if unknown:

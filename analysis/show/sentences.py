@@ -46,8 +46,10 @@ def intervals(rows: Sequence[Row], name: Callable[[Row], str] = wording.level) -
 
 
 def interval(row: Row) -> str:
-    """Return a row's interval, also if its values do not vary."""
-    return "does not vary" if row.estimate.method is Method.EXACT else wording.interval(row)
+    """Return a row's interval in words, also if its values do not vary."""
+    if row.estimate.method is Method.EXACT:
+        return "does not vary"
+    return wording.interval(row).replace(" .. ", " to ")
 
 
 def evidence(rows: Sequence[Row]) -> str:

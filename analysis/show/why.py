@@ -47,10 +47,9 @@ def why(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
         return ""
     # The next value, and the baseline if it is another one.
     others = dict.fromkeys((next(iter(factors)), best.baseline))
-    parts = [f"over {other} from {_largest(own, factors[other])}" for other in others]
+    parts = [f"{other} mostly in {_largest(own, factors[other])}" for other in others]
     return (
-        "RocksDB, level and device multiply the bytes. "
-        f"{best.level} has most of its lead {', and '.join(parts)}."
+        f"RocksDB, level and device multiply the bytes. {best.level} leads {', and '.join(parts)}."
     )
 
 

@@ -70,7 +70,7 @@ def campaign(
 def test_a_study(campaign: NativeCampaign, capsys: pytest.CaptureFixture[str]) -> None:
     assert native_study.play(campaign, STUDY) == 0
     shown = capsys.readouterr().out
-    assert "modelled: zones-4m, core error" in shown
+    assert "modelled: zones-4m, mean error" in shown
     assert "k = 2" in shown
     folder = CampaignPaths(campaign.results / "c")
     runs = folder.runs(native_study.HOST)

@@ -57,8 +57,8 @@ def test_phases_that_are_not_steady_are_named() -> None:
     ]
     rows = [dict(zip(fields, line, strict=True)) for line in lines]
     assert excerpts.unsteady(rows) == [
-        "- `not steady`: overwrite (f2fs, xfs); readrandom (zlfs)",
-        "- `too short`: overwrite (zlfs)",
+        "- Not steady: overwrite (f2fs, xfs); readrandom (zlfs)",
+        "- Too short to show a steady state: overwrite (zlfs)",
     ]
     assert excerpts.unsteady(rows[4:]) == []
 

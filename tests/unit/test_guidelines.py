@@ -203,7 +203,7 @@ def test_a_percentile_on_a_modelled_drive_needs_what_compare_needs(
     other = on_modelled_drive(tmp_path / "other", 16, medians=medians)
     agreement, why = in_campaign(name, fast, other)
     assert agreement is Agreement.NOT_SHOWN
-    assert why.endswith("is 0.625 of its value at k = 16")
+    assert why.endswith("is 0.625 of its value at dilation 16")
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_the_best_level_is_named_with_its_ratio_and_its_cost(comparison: Compari
     assert found["Which"].startswith("At 80 % utilisation, zlfs has the lowest")
     assert "write amplification in overwrite: 1.60, against 2.00 of ext4." in found["Which"]
     assert found["How much"] == (
-        "Ratios to ext4 (95 % interval): zlfs 0.800 (0.792 .. 0.808), zenfs 0.900 "
-        "(0.891 .. 0.909), f2fs 1.200 (1.188 .. 1.212), from 3 runs a side. "
+        "Ratios to ext4 (95 % interval): zlfs 0.800 (0.792 to 0.808), zenfs 0.900 "
+        "(0.891 to 0.909), f2fs 1.200 (1.188 to 1.212), from 3 runs a side. "
         "Differences up to 1 % get no verdict."
     )
     assert found["What it costs"] == "zlfs is worse in throughput in overwrite (0.700)."
@@ -206,15 +206,18 @@ STEADY, NOT_STEADY, TOO_SHORT = SteadyLabel.STEADY, SteadyLabel.NOT_STEADY, Stea
         ([], "Every metric with a direction has a verdict."),
         ([STEADY, NOT_STEADY], "1 of 2 measured phases is not steady."),
         ([NOT_STEADY] * 2, "2 of 2 measured phases are not steady."),
-        ([STEADY, TOO_SHORT, TOO_SHORT], "2 of 3 measured phases are too short."),
+        (
+            [STEADY, TOO_SHORT, TOO_SHORT],
+            "2 of 3 measured phases are too short to show a steady state.",
+        ),
         (
             [TOO_SHORT, NOT_STEADY, STEADY],
-            "1 of 3 measured phases is not steady, 1 is too short.",
+            "1 of 3 measured phases is not steady, 1 is too short to show a steady state.",
         ),
         ([STEADY, None], "Steady state not known in 1 phase without a series: overwrite."),
         (
             [None, TOO_SHORT, None],
-            "1 of 1 measured phases is too short; "
+            "1 of 1 measured phases is too short to show a steady state; "
             "steady state not known in 2 phases without a series: overwrite.",
         ),
     ],

@@ -400,7 +400,7 @@ def test_twins_of_another_cell_make_no_chance_smaller(fast: Path, tmp_path: Path
     ("rates", "seconds", "word", "note"),
     [
         ((), 1.0, Verdict.HIGHER, ""),
-        ((), 1.08, Verdict.HOST_BOUND, "readrandom runs at 1.080 of its speed at k = 16"),
+        ((), 1.08, Verdict.HOST_BOUND, "readrandom runs at 1.080 of its speed at dilation 16"),
         ((8,), 1.0, Verdict.HIGHER, ""),  # two are needed
         ((16,), 1.0, Verdict.HIGHER, ""),
         ((8, 16), 1.08, Verdict.HIGHER, ""),  # a throughput comes first
@@ -509,7 +509,7 @@ def test_a_percentile_is_the_same_at_twice_the_dilation(
     row = _row(fast, slow, metric=TAIL)
     assert row.verdict is word
     if tail == 66.0:
-        assert any("latency_p99 is 1.515 of its value at k = 16" in note for note in row.notes)
+        assert any("latency_p99 is 1.515 of its value at dilation 16" in note for note in row.notes)
     assert _row(fast, slow).verdict is Verdict.LOWER, "a rate does not depend on percentiles"
 
 
@@ -705,13 +705,13 @@ def test_a_failed_core_curve_gives_no_verdict(
     modelled.core_of.cache_clear()
     assert row.verdict is Verdict.NOT_A_RESULT
     assert any("core curves fail: finish mean" in note for note in row.notes)
-    assert label.endswith("core error 2.0 %, 1 core curves fail, k = 8")
+    assert label.endswith("mean error 2.0 %, 1 core curves fail, dilation 8")
 
 
 def test_a_validation_without_an_error_is_none(fast: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old files have no error."""
     monkeypatch.setattr(modelled, "core_of", lambda _: ModelVerdict("", ()))
-    assert modelled.label([load(fast)]) == "modelled: zones-4m, core not validated, k = 8"
+    assert modelled.label([load(fast)]) == "modelled: zones-4m, core not validated, dilation 8"
 
 
 def test_kinds_never_mix(fast: Path, tmp_path: Path) -> None:
@@ -731,7 +731,7 @@ def test_every_view_names_the_model_its_error_and_the_dilation(fast: Path) -> No
     verdict = model_verdicts.load(drive_files.load_model("zn540-64k"))
     assert verdict is not None
     assert verdict.core_error is not None
-    name = f"modelled: zones-4m, core error {100 * verdict.core_error:.1f} %, k = 8"
+    name = f"modelled: zones-4m, mean error {100 * verdict.core_error:.1f} %, dilation 8"
     for form in ("table", "md", "json"):
         assert name in render(comparison, form)
     for kind in MetricKind:

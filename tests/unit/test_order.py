@@ -63,7 +63,7 @@ def test_overlapping_intervals_of_two_ratios_decide_nothing(tmp_path: Path) -> N
     assert which.startswith(
         "At 80 % utilisation, zlfs has the lowest device written in overwrite: "
     )
-    assert re.search(r" Against the next, zenfs: ratio 0\.943 \(0\.94\d \.\. 0\.94\d\)\.$", which)
+    assert re.search(r" Ratio to the next, zenfs: 0\.943 \(0\.94\d to 0\.94\d\)\.$", which)
 
 
 def test_the_order_is_open_where_it_is_not_shown(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_order_is_corrected_for_all_pairs(tmp_path: Path) -> None:
     assert alone.verdict is Verdict.LOWER
     assert answers(found)[0].text.endswith(" Its order with zenfs is not shown.")
     nearer = compared(tmp_path / "nearer", 0.018)  # 6 times 0.0072
-    assert "Against the next, zenfs" in answers(nearer)[0].text
+    assert "Ratio to the next, zenfs" in answers(nearer)[0].text
 
 
 def test_a_claimed_pair_is_corrected_for_the_claims_and_not_for_all_pairs(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_claimed_pair_is_corrected_for_the_claims_and_not_for_all_pairs(tmp_pa
     claimed = Claim("C1", WRITTEN, "zlfs", "zenfs", "better")
     untested = [Claim(f"U{n}", WRITTEN, f"dm-zap-{n}", EXT4, "better") for n in range(5)]
     five = compared(tmp_path / "five", 0.02, claims=(claimed, *untested[1:]))
-    assert " Against the next, zenfs: ratio 0.943 (" in answers(five)[0].text
+    assert " Ratio to the next, zenfs: 0.943 (" in answers(five)[0].text
     six = compared(tmp_path / "six", 0.02, claims=(claimed, *untested))
     assert answers(six)[0].text.endswith(" Its order with zenfs is not shown.")
     another = compared(tmp_path / "another", 0.02, claims=(replace(claimed, baseline=EXT4),))
@@ -103,7 +103,7 @@ def test_values_of_other_strata_do_not_count(tmp_path: Path) -> None:
     assert which.startswith(
         "With threads 1, at 80 % utilisation, zlfs has the lowest device written in overwrite: "
     )
-    assert " Against the next, zenfs: ratio 0.943 (" in which
+    assert " Ratio to the next, zenfs: 0.943 (" in which
     (best,) = (row for row in found.rows if (row.level, row.stratum) == ("zlfs", "threads 1"))
     assert len(order.against_others(found, found.rows, best)) == 2
 

@@ -38,8 +38,8 @@ def test_the_factors_name_the_layer_that_makes_the_difference(tmp_path: Path) ->
     found = answered(tmp_path / "c")
     assert found["Which"].startswith("At 80 % utilisation, zlfs has the lowest media bytes")
     assert found["Why"] == (
-        "RocksDB, level and device multiply the bytes. zlfs has most of its lead over f2fs from "
-        "the level (x1.05 against x1.40), and over conventional-ext4 from the device (x1.00 "
+        "RocksDB, level and device multiply the bytes. zlfs leads f2fs mostly in "
+        "the level (x1.05 against x1.40), and conventional-ext4 mostly in the device (x1.00 "
         "against x2.00)."
     )
 
@@ -47,7 +47,7 @@ def test_the_factors_name_the_layer_that_makes_the_difference(tmp_path: Path) ->
 def test_a_level_with_an_unknown_factor_is_left_out(tmp_path: Path) -> None:
     found = answered(tmp_path / "c", unknown="f2fs")
     assert found["Why"].endswith(
-        "zlfs has most of its lead over conventional-ext4 from the device (x1.00 against x2.00)."
+        "zlfs leads conventional-ext4 mostly in the device (x1.00 against x2.00)."
     )
 
 
