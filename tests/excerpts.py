@@ -65,7 +65,7 @@ class Excerpt:
         """Return the lines of a metric's table."""
         own = [row for row in rows if row["metric"] == metric]
         base = own[0]["baseline"].removeprefix("conventional-")
-        value = f"{self.shown[metric][0]}, {base}"
+        value = f"{self.shown[metric][0]}, baseline {base}"  # a bare name looks like a unit
         head = f"| {' | '.join(self.keys)} | {value} | this row | ratio (95 % interval) | verdict |"
         return [head, "|---" * (head.count("|") - 1) + "|", *map(self.row, own), ""]
 

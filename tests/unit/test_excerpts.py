@@ -39,7 +39,8 @@ run.wa_total,100,zone_size 4MiB,0,2.04,3,,,,host-bound
 """
     rows = excerpt.rows(numbers)
     assert excerpt.table("run.wa_total", rows)[:4] == [
-        "| zone size | threshold | bytes, 100 | this row | ratio (95 % interval) | verdict |",
+        "| zone size | threshold | bytes, baseline 100 | this row | ratio (95 % interval) | "
+        "verdict |",
         "|---|---|---|---|---|---|",
         "| 8MiB | 0 | 2.0 | 3.1 | 1.50 (1.20 to 1.80) | higher |",
         "| 4MiB | 0 | 2.0 | 3.0 | - | host-bound |",
