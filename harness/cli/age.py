@@ -55,7 +55,10 @@ exit: 0 done, 2 the drive is unhealthy or too hot, 3 the guard refused"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument(
-        "device", nargs="+", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable"
+        "device",
+        nargs="+",
+        metavar="DEVICE",
+        help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable",
     )
     parser.add_argument(
         "--passes", type=int, default=0, metavar="N", help="times to write all of it (default: 0)"

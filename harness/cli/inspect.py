@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument(
         "device",
+        metavar="DEVICE",
         nargs="+",
         help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable",
     )

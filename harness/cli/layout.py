@@ -53,7 +53,9 @@ exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("device", help="nvme2, /dev/nvme2, or one of its namespaces")
+    parser.add_argument(
+        "device", metavar="DEVICE", help="nvme2, /dev/nvme2, or one of its namespaces"
+    )
     parser.add_argument(
         "--conventional-size",
         type=_size,

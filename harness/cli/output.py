@@ -73,7 +73,7 @@ def add_erase(parser: argparse.ArgumentParser) -> None:
         type=consent.parse,
         default=[],
         metavar="ID@DIGEST,…",
-        help="contents that may be destroyed once; the refusal and `inspect` print the text",
+        help="consent to one erasure; the refusal and `inspect` print the text",
     )
 
 

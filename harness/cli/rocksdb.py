@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare sub-commands."""
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     fetch = add_action(commands, "fetch", "fetch the source of the installed package")
-    fetch.add_argument("folder", type=Path, help="folder for the source tree")
+    fetch.add_argument("folder", type=Path, metavar="FOLDER", help="folder for the source tree")
     describe = add_action(commands, "describe", "describe a build (on the host that builds)")
     describe.add_argument("source", type=Path, metavar="TREE", help="source of RocksDB")
     add_repeatable(describe, "--plugin", "NAME=FOLDER", "plug-in and its source; repeatable")

@@ -106,6 +106,16 @@ def test_each_command_has_help_with_an_example(
     assert f"\n  zonelab {command}" in capsys.readouterr().out.split("\n\n", 1)[1]
 
 
+@pytest.mark.parametrize("words", ["inspect", "age", "layout", "rocksdb fetch"])
+def test_arguments_without_an_option_have_capitals(
+    capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([*words.split(), "--help"])
+    positional = capsys.readouterr().out.partition("positional arguments:\n")[2].split()[0]
+    assert positional in ("DEVICE", "FOLDER")
+
+
 @pytest.mark.parametrize("name", ["main", "output", "commands", "../main", "no.module"])
 def test_a_helper_module_is_not_a_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name]) == ExitCode.USAGE
