@@ -6,6 +6,7 @@ bytes.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +20,13 @@ from analysis.show.links import Links
 from analysis.show.parts import ReportData
 from analysis.show.sections import sections_of
 from analysis.show.tables import metrics_csv, tables_of
+from harness.store.files import text_or_empty
 from harness.store.rundir import full_disk_is_clear
 from harness.tables import csv_text
 
 _FOLDERS = ("tables", "figures")
+_PAGE = '<p class="soft">zonelab · study '  # a line of each page
+_LINK = re.compile(rf'href="((?:{"|".join(_FOLDERS)})/[\w.-]+)"')
 
 
 def write_report(
@@ -34,8 +38,9 @@ def write_report(
 ) -> tuple[Path, bool]:
     """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; remove stale ones.
 
-    Other files in ``folder`` stay. An existing report stays complete until all new files are on
-    the disk. Without ``linked`` the page has no links to the campaign's files.
+    Stale files are those that only the existing page links to. Other files in ``folder`` stay. An
+    existing report stays complete until all new files are on the disk. Without ``linked`` the page
+    has no links to the campaign's files.
     ``others`` are campaigns on other rigs, which get a section.
 
     Returns:
@@ -47,12 +52,8 @@ def write_report(
     links = Links.of(comparison.campaign, folder if linked else None)
     files = _files(comparison, links, others)
     changed = {name: text for name, text in files.items() if not _holds(folder / name, text)}
-    stale = [
-        path
-        for name in _FOLDERS
-        for path in folder.glob(f"{name}/*")
-        if f"{name}/{path.name}" not in files
-    ]
+    stale = [folder / name for name in _linked(folder / "index.html") if name not in files]
+    stale = [path for path in stale if path.is_file()]
     if changed or stale:
         with _staged(folder, changed) as partial:
             for path in stale:
@@ -64,6 +65,12 @@ def write_report(
 
 def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def _linked(page: Path) -> list[str]:
+    """Return the tables and figures that a page of an earlier report links to."""
+    text = text_or_empty(page)
+    return list(dict.fromkeys(_LINK.findall(text))) if _PAGE in text else []
 
 
 @contextmanager

@@ -219,15 +219,31 @@ def test_bad_arguments(tmp_path: Path) -> None:
 
 
 def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) -> None:
-    folder = tmp_path / "c"
+    folder, out = tmp_path / "c", tmp_path / "out"
     write_campaign(folder)
     comparison = compare(load(folder))
-    assert write_report(comparison, tmp_path / "out")[1]
-    assert not write_report(comparison, tmp_path / "out")[1]
-    stale = tmp_path / "out/figures/gone.svg"
+    assert write_report(comparison, out)[1]
+    assert not write_report(comparison, out)[1]
+    stale = out / "figures/gone.svg"
     stale.write_text("<svg/>")
-    assert write_report(comparison, tmp_path / "out")[1]
+    page = out / "index.html"
+    page.write_text(page.read_text() + '<a href="figures/gone.svg">SVG</a>')
+    assert write_report(comparison, out)[1]
     assert not stale.exists()
+    assert not write_report(comparison, out)[1]
+
+
+def test_files_of_the_user_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    own = [out / "figures/photo.png", out / "figures/own.svg", out / "tables/own.csv"]
+    for path in own:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    (out / "index.html").write_text('<a href="figures/own.svg">SVG</a>')  # no page of a report
+    report(tmp_path)
+    (out / "index.html").write_text((out / "index.html").read_text() + "changed")
+    report(tmp_path)
+    assert [path.read_text() for path in own] == ["mine"] * 3
 
 
 def test_rocksdbs_levels_are_shown_as_it_printed_them(tmp_path: Path) -> None:
