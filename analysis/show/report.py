@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from analysis.judge.compare import Comparison
@@ -25,6 +27,8 @@ from harness.store.rundir import full_disk_is_clear
 from harness.tables import csv_text
 
 _FOLDERS = ("tables", "figures")
+_PARTIAL = ".partial-"
+_OLD = 24 * 3600  # seconds; no command writes that long
 _PAGE = '<p class="soft">zonelab · study '  # a line of each page
 _LINK = re.compile(rf'href="((?:{"|".join(_FOLDERS)})/[\w.-]+)"')
 
@@ -57,7 +61,7 @@ def write_report(
     if changed or stale:
         with _staged(folder, changed) as partial:
             for path in stale:
-                path.unlink()
+                path.unlink(missing_ok=True)  # another report can be first
             for name in changed:  # the page is last, so that its links lead to existing files
                 (partial / name).replace(folder / name)
     return folder / "index.html", bool(changed or stale)
@@ -75,24 +79,37 @@ def _linked(page: Path) -> list[str]:
 
 @contextmanager
 def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """Write files into a temporary folder on the same file system, ready to be renamed."""
-    partial = folder / ".partial"
+    """Write files into a temporary folder on the same file system, ready to be renamed.
+
+    Each command has a temporary folder of its own, because several can write one report.
+    """
     existed = folder.exists()
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # a killed command can leave this folder
-        with full_disk_is_clear(folder):
-            for name in _FOLDERS:
-                (folder / name).mkdir(parents=True, exist_ok=True)
-                (partial / name).mkdir(parents=True)
-            for name, text in files.items():
-                (partial / name).write_text(text, encoding="utf-8")
-    except BaseException:
-        shutil.rmtree(partial if existed else folder, ignore_errors=True)
-        raise
-    try:
-        yield partial
+        with ExitStack() as stack:
+            with full_disk_is_clear(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                _remove_left(folder)
+                partial = tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=folder)
+                work = Path(stack.enter_context(partial))
+                for name in _FOLDERS:
+                    (work / name).mkdir()
+                for name, text in files.items():
+                    (work / name).write_text(text, encoding="utf-8")
+                for name in _FOLDERS:
+                    (folder / name).mkdir(exist_ok=True)
+            yield work
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if not existed:
+            with suppress(OSError):  # it has files
+                folder.rmdir()
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the temporary folders of killed commands."""
+    for left in folder.glob(f"{_PARTIAL}*"):
+        with suppress(FileNotFoundError):  # another report removes it
+            if time.time() - left.stat().st_mtime > _OLD:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _files(comparison: Comparison, links: Links, others: Sequence[OtherCampaign]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The report: self-contained, deterministic, complete, with a note for each missing part."""
 
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -230,6 +231,32 @@ def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) ->
     page.write_text(page.read_text() + '<a href="figures/gone.svg">SVG</a>')
     assert write_report(comparison, out)[1]
     assert not stale.exists()
+    assert not write_report(comparison, out)[1]
+
+
+def test_two_reports_at_once_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one begins and ends before the first one renames its files."""
+    comparison = compare(load(write_campaign(tmp_path / "c", repetitions=1, series=False)))
+    out = tmp_path / "out"
+    killed, writing = out / ".partial-killed", out / ".partial-writing"
+    for left in (killed, writing):
+        left.mkdir(parents=True)
+    os.utime(killed, (0, 0))
+    replace_file, begun = Path.replace, []
+
+    def after_another(path: Path, target: Path) -> Path:
+        if not begun:
+            begun.append(path)
+            assert write_report(comparison, out)[1]
+        return replace_file(path, target)
+
+    monkeypatch.setattr(Path, "replace", after_another)
+    assert write_report(comparison, out)[1]
+    assert begun
+    names = sorted(path.name for path in out.iterdir())
+    assert names == [writing.name, "figures", "index.html", "tables"]
     assert not write_report(comparison, out)[1]
 
 
