@@ -41,6 +41,8 @@ _FEW_ROWS = 3  # a figure has room for a legend of these rows
 MOST_POINTS, MOST_RUNS = 200, 50
 _EMULATED = {True: "emulated: not a result", False: "emulated device"}
 _KEPT: ContextVar[bool] = ContextVar("_KEPT", default=False)
+# Ratios of an axis' ends. From 100 on there are two powers of ten, from 5 on two of 1, 2, 5, 10.
+_LONG, _SHORT = 100, 5
 _LOUD = 30  # characters of a watermark that fits in large type
 
 _STYLE: Any = {
@@ -122,9 +124,18 @@ def name_rows(axes: Axes, labels: Sequence[str], **text: Any) -> None:
 
 
 def latency_axis(axes: Axes) -> None:
-    """Label a vertical axis of microseconds with readable units."""
+    """Label a vertical axis of microseconds with readable units.
+
+    A short logarithmic axis also has labels between its powers of ten, so that it has at least two.
+    """
+
+    def between(value: float, _: float) -> str:
+        low, high = axes.get_ylim()
+        digits = "" if high >= _LONG * low else "25" if high >= _SHORT * low else "123456789"
+        return numbers.human(value, "us") if f"{value:.0e}"[0] in digits else ""
+
     axes.yaxis.set_major_formatter(lambda value, _: numbers.human(value, "us"))
-    axes.yaxis.set_minor_formatter(lambda _value, _: "")
+    axes.yaxis.set_minor_formatter(between)
 
 
 def dots(

@@ -15,6 +15,7 @@ from analysis.show import figures
 from analysis.show.drawing import (
     WIDTH,
     keeping_figures,
+    latency_axis,
     legend,
     name_rows,
     panels,
@@ -84,6 +85,28 @@ def test_long_names_of_rows_do_not_cut_the_legend_of_device_bytes(tmp_path: Path
     legends = [*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes))]
     (found,) = legends
     assert found.get_window_extent(renderer).x1 / figure.dpi <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (310, 350, "310 µs 315 µs 320 µs 325 µs 330 µs 335 µs 340 µs 345 µs 350 µs"),
+        (210, 490, "300 µs 400 µs"),
+        (150, 900, "200 µs 500 µs"),
+        (800, 9000, "1 ms 2 ms 5 ms"),
+        (8, 90000, "10 µs 100 µs 1 ms 10 ms"),
+    ],
+)
+def test_a_logarithmic_axis_of_latencies_has_two_labels(low: int, high: int, shown: str) -> None:
+    figure, (axes,) = panels(2.9, 1)
+    axes.set_yscale("log")
+    latency_axis(axes)
+    axes.set_ylim(low, high)
+    figure.draw_without_rendering()
+    ticks = [*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks()]
+    labels = {tick.get_loc(): tick.label1.get_text() for tick in ticks}
+    found = [labels[at] for at in sorted(labels) if low <= at <= high and labels[at]]
+    assert " ".join(found).replace(".00", "").replace(".0", "") == shown
 
 
 def test_figures_name_values_without_their_factors() -> None:
