@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import io
 import math
 import re
@@ -242,7 +243,7 @@ def _themed(svg: str, title: str) -> str:
     svg = svg.replace(INK, "currentColor").replace(GRID, "var(--grid, #dddddd)")
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", svg)  # matplotlib repeats them in each figure
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title)}" ', 1)
 
 
 def joined(

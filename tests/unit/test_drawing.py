@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
@@ -14,15 +15,18 @@ from analysis.read.load import load
 from analysis.show import figures
 from analysis.show.drawing import (
     WIDTH,
+    Plot,
     keeping_figures,
     latency_axis,
     legend,
     name_rows,
     panels,
     shared_legend,
+    stamped,
     style,
 )
 from analysis.show.groups import groups_of
+from harness.metrics.catalogue import MetricKind
 from tests.fixtures.campaigns import write_campaign
 
 LEAST = 0.45  # of the figure's width
@@ -113,3 +117,11 @@ def test_figures_name_values_without_their_factors() -> None:
     assert wording.short("f2fs", "") == "f2fs"
     assert wording.short("f2fs", "target_utilisation 40%") == "f2fs, 40%"
     assert wording.short("50", "zlfs, zone_size 4mib") == "50, zlfs, 4mib"
+
+
+def test_a_title_may_have_any_character() -> None:
+    title = 'reads & writes <64 KiB of "a"'
+    with style():
+        plot = stamped(panels(2.9, 1)[0], Plot("name", title), MetricKind.TIME, mark="")
+    root = ElementTree.fromstring(plot.svg or "")  # noqa: S314 - we wrote it
+    assert root.get("aria-label") == title
