@@ -7,6 +7,7 @@ import html
 import io
 import math
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -45,6 +46,9 @@ _KEPT: ContextVar[bool] = ContextVar("_KEPT", default=False)
 # Ratios of an axis' ends. From 100 on there are two powers of ten, from 5 on two of 1, 2, 5, 10.
 _LONG, _SHORT = 100, 5
 _LOUD = 30  # characters of a watermark that fits in large type
+
+# Words with at most a % behind them, and one separator between them.
+_PLAIN = re.compile(r"(\w+%?([.-]|, | \(| ))*\w+%?\)?", re.ASCII)
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -281,5 +285,11 @@ def mean(values: Sequence[float]) -> float:
 
 
 def slug(key: str) -> str:
-    """Return ``key`` as a valid file name."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", key).strip("-")
+    """Return ``key`` as a valid file name.
+
+    With other separators than names, values and metrics have, the name ends with the key's
+    checksum. So a factor's values -1 and 1 have two files.
+    """
+    name = re.sub(r"[^A-Za-z0-9_]+", "-", key).strip("-")
+    plain = not key or _PLAIN.fullmatch(key)
+    return name if plain else f"{name}-{zlib.crc32(key.encode()):08x}"

@@ -234,6 +234,14 @@ def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) ->
     assert not write_report(comparison, out)[1]
 
 
+def test_each_group_has_its_own_figures(tmp_path: Path) -> None:
+    """The names of groups differ in a character that a file name does not have."""
+    factors = ({"nice": -1}, {"nice": 1})
+    out = report(tmp_path, levels=("f2fs", "zlfs"), repetitions=1, factors=factors)
+    names = sorted(path.name for path in (out / "figures").glob("series-f2fs-*"))
+    assert names == ["series-f2fs-nice-1-04efe068.svg", "series-f2fs-nice-1.svg"]
+
+
 def test_two_reports_at_once_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
