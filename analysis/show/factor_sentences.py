@@ -69,12 +69,13 @@ def sentences(
     if text := _best_levels(comparison, metric, order_of_arms, runs):
         found.append(Answer("Which", text, metric))
     first, last = order_of_arms[0], order_of_arms[-1]
-    parts = [_in_words(row, last) for row in rows]
+    parts = [_in_words(row, first, last) for row in rows]
     text = "; ".join(parts) or "no series has two arms"
     head = f"From {comparison.contrast} {first} to {last}, {in_words(metric)}"
     found.append(Answer("How much", f"{head}: {text}.", metric))
     if tested:
-        found.append(Answer("How sure", intervals(tested, _name), metric))
+        sure = intervals(tested, lambda row: _between(row, first, last))
+        found.append(Answer("How sure", sure, metric))
     changed = {
         other: [
             row
@@ -115,20 +116,28 @@ def _name(row: Row) -> str:
     return row.stratum or row.level
 
 
+def _between(row: Row, first: str, last: str) -> str:
+    """Return a series, with its arms if they are not the study's first and last one."""
+    arms = "" if (row.baseline, row.level) == (first, last) else f"{row.baseline} to {row.level}"
+    return wording.level_in(row.stratum, arms) if row.stratum else arms or row.level
+
+
 def _verb(row: Row) -> str:
     return "rises" if stats.relative_change(row.estimate) > 0 else "falls"
 
 
-def _in_words(row: Row, last: str) -> str:
-    """Return how a series changes; its last arm is named if it is not the study's last one."""
+def _in_words(row: Row, first: str, last: str) -> str:
+    """Return how a series changes; an arm is named if it is not the study's first or last one."""
     base, value = (numbers.human(one, row.info.unit) for one in row.values)
+    begin = "" if row.baseline == first else f" at {row.baseline}"
     end = "" if row.level == last else f" at {row.level}"
     name = f"{row.stratum} " if row.stratum else ""
     if row.verdict.differs:
-        return f"{name}{_verb(row)} from {base} to {value}{end} ({wording.ratio(row)})"
+        return f"{name}{_verb(row)} from {base}{begin} to {value}{end} ({wording.ratio(row)})"
     if row.verdict.is_judged:
-        return f"{name}is not shown to change ({base}, {value}{end})"
-    return f"{name}has no verdict{end}: {row.verdict.value}"
+        return f"{name}is not shown to change ({base}{begin}, {value}{end})"
+    against = begin and f" against {row.baseline}"
+    return f"{name}has no verdict{end}{against}: {row.verdict.value}"
 
 
 def _else(changed: dict[str, list[Row]], metric: str) -> Answer:
