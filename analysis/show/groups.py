@@ -68,9 +68,9 @@ def looks_of(comparison: Comparison) -> dict[str, tuple[str, str]]:
     """
     drawn = {label(run, comparison.contrast) for run in comparison.runs if run.ok}
     values = [value for value in comparison.values if value in drawn]
-    return {value: (PALETTE[i % len(PALETTE)], _marker(i)) for i, value in enumerate(values)}
+    return {value: (PALETTE[i % len(PALETTE)], marker_of(i)) for i, value in enumerate(values)}
 
 
-def _marker(index: int) -> str:
+def marker_of(index: int) -> str:
     """Return a marker that differs between groups of the same colour."""
     return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]

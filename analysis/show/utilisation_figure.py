@@ -1,15 +1,17 @@
-"""Write amplification over utilisation: one line per level, a point per run."""
+"""Write amplification over utilisation: one line per level and stratum, a point per run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.judge import wording
 from analysis.judge.compare import Comparison
+from analysis.judge.select import stratum_of, varying_factors
 from analysis.judge.stats import geometric_mean
 from analysis.read.grouping import grouped
 from analysis.read.load import RunRecord
 from analysis.show.drawing import MOST_POINTS, Plot, canvas, dots, finish, legend
-from analysis.show.groups import MARKERS, PALETTE, Group
+from analysis.show.groups import PALETTE, Group, marker_of
 from harness.metrics.catalogue import MetricKind
 from harness.store.spec import PhaseRole
 
@@ -36,14 +38,14 @@ def over_utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     title = f"{phase}: write amplification over utilisation"
     if not runs or not known:
         return Plot(_NAME, title, "No phase has a write amplification in every ok run.")
-    metric, levels = known[0], grouped(runs, lambda run: run.spec.row)
+    metric = known[0]
     figure, axes = canvas(3.0)
-    for index, (level, own) in enumerate(levels.items()):
-        color, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+    for index, (name, own) in enumerate(_lines(runs).items()):
+        color, marker = PALETTE[index % len(PALETTE)], marker_of(index)
         drawn = own[:MOST_POINTS]
         places = [100 * (_achieved(run) or 0.0) for run in drawn]
         points = [run.value(f"{phase}.{metric}") or 0.0 for run in drawn]
-        dots(axes, places, points, marker, color, label=level)
+        dots(axes, places, points, marker, color, label=name)
         x, y = zip(*means(own, f"{phase}.{metric}"), strict=True)
         axes.plot(x, y, color=color, linewidth=1.2)
     axes.set_ylim(bottom=0)
@@ -55,6 +57,12 @@ def over_utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         "utilisation that it achieved; lines: geometric means at each target."
     )
     return finish(comparison, figure, Plot(_NAME, title, sentence), MetricKind.BYTES)
+
+
+def _lines(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Return the runs of each level and values of the other factors that vary, by their names."""
+    varying = [name for name in varying_factors(runs, FACTOR) if name != "level"]
+    return grouped(runs, lambda run: wording.short(run.spec.row, stratum_of(run, varying)))
 
 
 def _achieved(run: RunRecord) -> float | None:

@@ -16,9 +16,10 @@ from analysis.show.groups import groups_of
 from analysis.show.report import write_report
 from analysis.show.utilisation_figure import means, over_utilisation
 from harness.store.result import Result
+from harness.store.spec import Scalar
 from tests.fixtures.campaigns import Change, with_metric, write_campaign
 
-_TARGETS = ({"target_utilisation": 0.4}, {"target_utilisation": 0.8})
+_TARGETS: tuple[dict[str, Scalar], ...] = ({"target_utilisation": 0.4}, {"target_utilisation": 0.8})
 
 
 def _at_target(result: Result) -> Result:
@@ -31,8 +32,12 @@ def _at_target(result: Result) -> Result:
     return with_metric(found, "overwrite.write_amplification", target, "1")
 
 
-def _plot(folder: Path, change: Change = _at_target) -> Plot:
-    write_campaign(folder, factors=_TARGETS, levels=("f2fs", "btrfs"), repetitions=2, change=change)
+def _plot(
+    folder: Path,
+    change: Change = _at_target,
+    factors: tuple[dict[str, Scalar], ...] = _TARGETS,
+) -> Plot:
+    write_campaign(folder, factors=factors, levels=("f2fs", "btrfs"), repetitions=2, change=change)
     comparison = compare(load(folder))
     with drawing.style():
         return over_utilisation(comparison, groups_of(comparison))
@@ -64,6 +69,17 @@ def test_the_report_has_the_figure_only_if_the_study_varies_the_utilisation(
     write_campaign(tmp_path / "d", repetitions=1)
     write_report(compare(load(tmp_path / "d")), tmp_path / "other")
     assert not (tmp_path / "other/figures/amplification-over-utilisation.svg").is_file()
+
+
+def test_each_level_and_value_of_another_factor_has_its_own_line(tmp_path: Path) -> None:
+    """Both lines of a level have two points; one over all runs would mix the sizes."""
+    factors = tuple({**target, "size": size} for size in ("4KiB", "64KiB") for target in _TARGETS)
+    plot = _plot(tmp_path / "c", factors=factors)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.svg or "")
+    assert {f"{level}, {size}" for level in ("f2fs", "btrfs") for size in ("4KiB", "64KiB")} <= {
+        *texts
+    }
+    assert not {"f2fs", "btrfs"} & {*texts}
 
 
 def test_a_line_joins_the_targets_at_the_utilisation_that_runs_achieved(tmp_path: Path) -> None:
