@@ -11,6 +11,7 @@ from analysis.show import compare_columns, other_rigs, repeat
 from analysis.show.drawing import Plot
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
+from analysis.tenants import mix, words
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -65,7 +66,7 @@ def document(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
     command = repeat.command(comparison, others, "tex")
     parts = [
         f"% {command}\n% needs \\usepackage{{booktabs,graphicx,siunitx}}",
-        _verdicts(comparison),
+        _tenants(comparison) if comparison.contrast == mix.FACTOR else _verdicts(comparison),
     ]
     tables = tables_of(comparison)
     for name, caption in _CAPTIONS.items():
@@ -109,6 +110,15 @@ def _verdicts(comparison: Comparison) -> str:
         "paired t interval on within-block log ratios, n runs per side"
     )
     return _table(comparison, "verdicts", caption, header, rows)
+
+
+def _tenants(comparison: Comparison) -> str:
+    table = words.every_slowdown(comparison.runs, not_hardware=comparison.pool.not_hardware)
+    caption = (
+        "Every tenant beside the others against itself running alone: how many times less "
+        "throughput and longer latency, paired t interval on within-block log ratios, n blocks"
+    )
+    return _table(comparison, "slowdowns", caption, *table)
 
 
 def _other(other: OtherCampaign, number: int) -> str:

@@ -11,7 +11,7 @@ from analysis.show import compare_columns, footer, other_rigs, page, repeat
 from analysis.show.compare_columns import Column
 from analysis.show.headline import answers
 from analysis.show.tables import tables_of
-from analysis.tenants import mix
+from analysis.tenants import mix, words
 from harness import tables as text_tables
 
 _FOLDED = ("issues", "differences", "steady", "cells", "environment")
@@ -27,13 +27,7 @@ def markdown(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
     if mark := watermark(comparison.pool):
         parts.append(f"> **{mark}**")
     parts.append(page.summary(comparison))
-    if comparison.contrast != mix.FACTOR:
-        lines = [f"- **{item.topic}.** {_escaped(item.text)}" for item in answers(comparison)]
-        parts.append("\n".join(lines))
-    shown = compare_columns.narrow(compare_columns.ranked())
-    header = [column.heading(comparison.contrast) for column in shown]
-    rows = [[_marked_up(column, row) for column in shown] for row in comparison.shown]
-    parts += [_table(header, rows), comparison.untimed]
+    parts += _tenants(comparison) if comparison.contrast == mix.FACTOR else _verdicts(comparison)
     parts += _items(footer.skipped(comparison))
     tables = tables_of(comparison)
     for name in _FOLDED:
@@ -50,6 +44,23 @@ def markdown(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
     command = repeat.command(comparison, others, "md")
     parts.append(f"Campaign `{plan.campaign}`, written by `{command}`.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _tenants(comparison: Comparison) -> list[str]:
+    """Return the sentences and the slowdowns of tenants, which have no verdicts against others."""
+    not_hardware = comparison.pool.not_hardware
+    sentences = words.sentences(comparison.runs, not_hardware=not_hardware)
+    table = words.every_slowdown(comparison.runs, not_hardware=not_hardware)
+    return ["\n".join(_items(sentences)), _table(*table)]
+
+
+def _verdicts(comparison: Comparison) -> list[str]:
+    """Return the answers, the table of verdicts, and the sentence about left-out times."""
+    lines = [f"- **{item.topic}.** {_escaped(item.text)}" for item in answers(comparison)]
+    shown = compare_columns.narrow(compare_columns.ranked())
+    header = [column.heading(comparison.contrast) for column in shown]
+    rows = [[_marked_up(column, row) for column in shown] for row in comparison.shown]
+    return ["\n".join(lines), _table(header, rows), comparison.untimed]
 
 
 def _items(lines: Iterable[str]) -> list[str]:

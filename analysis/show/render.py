@@ -143,20 +143,36 @@ def to_csv(comparison: Comparison) -> str:
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """Return Markdown: a table of verdicts, a table of cells, lists of skips and differences."""
+    """Return Markdown: tables of verdicts or slowdowns and of cells, skips and differences."""
     parts = [f"# {_title(comparison)}", comparison.campaign.plan.question]
     if mark := watermark(comparison.pool):
         parts.append(f"**{mark}**")
-    shown = compare_columns.shown()
-    header = [column.heading(comparison.contrast) for column in shown]
-    footnotes = Footnotes(comparison.shown)
-    rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.shown]
-    parts += [markdown(header, rows) if rows else "", comparison.untimed]
-    parts.append("\n".join(f"- {line}" for line in footnotes.lines))
+    parts += _mix_parts(comparison) or _verdict_parts(comparison)
     tables = (claims_table(comparison), cells_table(comparison))
     parts += [markdown(*table) for table in tables if table.rows]
     parts += [f"- {line}" for line in footer(comparison)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _mix_parts(comparison: Comparison) -> list[str]:
+    """Return the sentences and the slowdowns of tenants; empty if tenants are not compared."""
+    if comparison.contrast != mix.FACTOR:
+        return []
+    not_hardware = comparison.pool.not_hardware
+    sentences = words.sentences(comparison.runs, not_hardware=not_hardware)
+    table = words.every_slowdown(comparison.runs, not_hardware=not_hardware)
+    listed = "\n".join(f"- {sentence}" for sentence in sentences)
+    return [listed, markdown(*table) if table.rows else ""]
+
+
+def _verdict_parts(comparison: Comparison) -> list[str]:
+    """Return the table of verdicts, the sentence about left-out times, and the notes."""
+    shown = compare_columns.shown()
+    header = [column.heading(comparison.contrast) for column in shown]
+    footnotes = Footnotes(comparison.shown)
+    rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.shown]
+    notes = "\n".join(f"- {line}" for line in footnotes.lines)
+    return [markdown(header, rows) if rows else "", comparison.untimed, notes]
 
 
 def _marked_up(column: Column, row: Row, footnotes: Footnotes) -> str:
@@ -182,7 +198,6 @@ def _mix_lines(comparison: Comparison) -> list[str]:
     if comparison.contrast != mix.FACTOR:
         return []
     lines = words.lines(comparison.runs, not_hardware=comparison.pool.not_hardware)
-    lines = lines or ["Nothing could be compared: no run in which tenants share a drive is ok."]
     wrapped = [textwrap.wrap(line, _WIDTH, subsequent_indent="    ") for line in lines]
     return ["", *(line for lines in wrapped for line in lines)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from analysis import numbers
 from analysis.judge import stats
@@ -21,6 +21,7 @@ from analysis.tenants.fairness import (
 )
 from analysis.tenants.mix import Mix, mixes
 from harness.metrics.catalogue import Better
+from harness.tables import Table, tabulate
 
 _EVENTS = {
     "reset": "zone resets",
@@ -28,6 +29,15 @@ _EVENTS = {
     "open": "zone opens",
     "close": "zone closes",
     "gc": "garbage collection",
+}
+_NOTHING = "Nothing could be compared: no run in which tenants share a drive is ok."
+_SLOWDOWNS: dict[str, Callable[[Slowdown], str]] = {
+    "tenant": lambda loss: loss.tenant,
+    "of": lambda loss: loss.metric,
+    "slowdown": lambda loss: numbers.ratio(loss.estimate.center),
+    "low": lambda loss: numbers.ratio(loss.estimate.low),
+    "high": lambda loss: numbers.ratio(loss.estimate.high),
+    "n": lambda loss: str(loss.estimate.n),
 }
 
 
@@ -167,12 +177,44 @@ def lines(runs: Sequence[RunRecord], *, not_hardware: bool) -> list[str]:
     """Return the sentences of each mix, then one line per measured slowdown."""
     text = []
     for mix in mixes(runs):
-        slowdowns, indexes = fairness.slowdowns(mix), fairness.indexes(mix)
-        suspects = attribution.attribute(aligned.observe(mix))
-        text += [f"{mix.label}:"] if mix.label else []
-        text += summary(mix, slowdowns, indexes, suspects, not_hardware=not_hardware)
+        slowdowns = fairness.slowdowns(mix)
+        text += _titled(mix, slowdowns, not_hardware=not_hardware)
         text += [_line(one, not_hardware=not_hardware) for one in slowdowns if one.estimate.center]
-    return text
+    return text or [_NOTHING]
+
+
+def sentences(runs: Sequence[RunRecord], *, not_hardware: bool) -> list[str]:
+    """Return the sentences of each mix, for a page that also has :func:`every_slowdown`."""
+    found = [
+        line
+        for mix in mixes(runs)
+        for line in _titled(mix, fairness.slowdowns(mix), not_hardware=not_hardware)
+    ]
+    return found or [_NOTHING]
+
+
+def every_slowdown(runs: Sequence[RunRecord], *, not_hardware: bool) -> Table:
+    """Return one row per slowdown, with its mix where there are several."""
+    found = [
+        (mix, table(fairness.slowdowns(mix), not_hardware=not_hardware)) for mix in mixes(runs)
+    ]
+    header = table((), not_hardware=not_hardware).header
+    if any(mix.label for mix, _ in found):
+        rows = [(mix.label, *row) for mix, own in found for row in own.rows]
+        return Table(("mix", *header), rows)
+    return Table(header, [row for _, own in found for row in own.rows])
+
+
+def table(slowdowns: Iterable[Slowdown], *, not_hardware: bool) -> Table:
+    """Return one row per slowdown of a mix."""
+    verdict = {"verdict": lambda loss: word(loss, not_hardware=not_hardware)}
+    return tabulate(_SLOWDOWNS | verdict, slowdowns)
+
+
+def _titled(mix: Mix, slowdowns: Sequence[Slowdown], *, not_hardware: bool) -> list[str]:
+    indexes, suspects = fairness.indexes(mix), attribution.attribute(aligned.observe(mix))
+    found = summary(mix, slowdowns, indexes, suspects, not_hardware=not_hardware)
+    return [f"{mix.label}:", *found] if mix.label else found
 
 
 def _line(slowdown: Slowdown, *, not_hardware: bool) -> str:

@@ -19,6 +19,7 @@ from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.example import unpacked
 from tests.fixtures.latex import compiled
+from tests.fixtures.tenants import write_tenants
 
 SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs | yet")}
 
@@ -56,6 +57,23 @@ def test_markdown_has_the_answer_first_and_whole_tables(
         lines = table.strip().splitlines()
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, lines[0]
     assert text.count("<details>") == text.count("</details>") > 2
+
+
+def test_tenants_are_compared_with_themselves_alone_as_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The solo run of a tenant lacks the metrics of the others, so a table of mixes has no use."""
+    folder = write_tenants(tmp_path / "c")
+    text, tex = printed(folder, "md", capsys), printed(folder, "tex", capsys)
+    assert main(["compare", str(folder), "--format", "md"]) == 0
+    compared = capsys.readouterr().out
+    for one in (text, compared):
+        assert "- victim loses most: alone, its throughput is 2.548 times as high" in one
+        assert "| victim | throughput | 2.548 | 2.282 | 2.845 | 3 | higher |" in one
+        assert "| solo-victim |" not in one
+    numbers = r"\num{2.548} & \num{2.282} & \num{2.845} & \num{3}"
+    assert f"victim & throughput & {numbers} & higher" in tex
+    assert "Every mix against" not in tex
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
 from analysis import numbers
 from analysis.read.load import RunRecord
@@ -12,17 +12,14 @@ from analysis.show.drawing import slug
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
 from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
 from analysis.tenants.attribution import CoincidenceTest
-from analysis.tenants.fairness import Index, Slowdown
+from analysis.tenants.fairness import Index
 from analysis.tenants.mix import Mix, TenantRun, mixes
 from analysis.tenants.recovery import Recovery
 from analysis.tenants.usage import Use
-from harness.tables import tabulate
+from harness.tables import Table, tabulate
 
 ORDER = 10
 ID, TITLE, METHOD = "tenants", "Tenants", "tenants"
-
-
-R = TypeVar("R")
 
 
 class _RunUse(NamedTuple):
@@ -55,7 +52,6 @@ def _parts(data: ReportData, mix: Mix) -> list[Part]:
     suspects = attribution.attribute(aligned.observe(mix))
     findings = [finding for one in suspects for finding in (one.whole, *one.findings)]
     sentences = words.summary(mix, losses, indexes, suspects, not_hardware=not_hardware)
-    slowdowns = _SLOWDOWNS | {"verdict": lambda loss: words.word(loss, not_hardware=not_hardware)}
     plots = [
         tenant_figures.slowdown_matrix(comparison, mix, losses),
         tenant_figures.timeline(comparison, mix),
@@ -65,25 +61,18 @@ def _parts(data: ReportData, mix: Mix) -> list[Part]:
     return [
         *map(Paragraph, sentences),
         Plots(plots),
-        _grid(mix, "fairness", "", _INDEXES, indexes),
-        _grid(mix, "slowdown", "Slowdowns", slowdowns, losses),
-        _grid(mix, "use", "Bytes, finishes and resets per tenant", _USES, _uses(mix)),
-        _grid(mix, "recovery", "Recovery after bursts", _RECOVERIES, recoveries),
-        _grid(mix, "blame", "Latency peaks and events", _FINDINGS, findings),
+        _grid(mix, "fairness", "", tabulate(_INDEXES, indexes)),
+        _grid(mix, "slowdown", "Slowdowns", words.table(losses, not_hardware=not_hardware)),
+        _grid(mix, "use", "Bytes, finishes and resets per tenant", tabulate(_USES, _uses(mix))),
+        _grid(mix, "recovery", "Recovery after bursts", tabulate(_RECOVERIES, recoveries)),
+        _grid(mix, "blame", "Latency peaks and events", tabulate(_FINDINGS, findings)),
     ]
 
 
-def _grid(
-    mix: Mix,
-    name: str,
-    title: str,
-    columns: Mapping[str, Callable[[R], str]],
-    records: Iterable[R],
-) -> Grid:
+def _grid(mix: Mix, name: str, title: str, table: Table) -> Grid:
     """Return a table; an empty ``title`` makes it always open."""
     suffix = f"-{slug(mix.label)}" if mix.label else ""
-    table = tabulate(columns, records)
-    source = "raw/tenants.json" if "run" in columns else "result.json"
+    source = "raw/tenants.json" if "run" in table.header else "result.json"
     return Grid(f"tenants-{name}{suffix}", *table, folded=title, source=source, method=METHOD)
 
 
@@ -104,14 +93,6 @@ _INDEXES: dict[str, Callable[[Index], str]] = {
     "low": lambda index: numbers.ratio(index.low),
     "high": lambda index: numbers.ratio(index.high),
     "blocks": lambda index: str(index.n),
-}
-_SLOWDOWNS: dict[str, Callable[[Slowdown], str]] = {
-    "tenant": lambda loss: loss.tenant,
-    "of": lambda loss: loss.metric,
-    "slowdown": lambda loss: numbers.ratio(loss.estimate.center),
-    "low": lambda loss: numbers.ratio(loss.estimate.low),
-    "high": lambda loss: numbers.ratio(loss.estimate.high),
-    "n": lambda loss: str(loss.estimate.n),
 }
 _USES: dict[str, Callable[[_RunUse], str]] = {
     "run": lambda row: row.run.name,
