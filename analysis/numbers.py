@@ -60,10 +60,10 @@ def formatted(value: float | None, form: str) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Format a ratio: three decimals below 10, else three significant digits."""
+    """Format a ratio: three decimals from 0.01 to 10, else about three significant digits."""
     if value is None or not math.isfinite(value):
         return DASH if value is None else "∞"
-    return f"{value:.3f}" if value < 10 else digits(value)  # noqa: PLR2004 - layout only
+    return f"{value:.3f}" if 0.01 <= value < 10 else digits(value)  # noqa: PLR2004 - layout only
 
 
 def _decimal(largest: float, steps: tuple[tuple[float, str], ...], base: str) -> tuple[float, str]:

@@ -302,6 +302,19 @@ def test_a_shared_note_is_printed_once(comparison: Comparison) -> None:
     assert [footnotes.texts[number - 1] for number in footnotes.numbers(rows[2])] == [note, "2"]
 
 
+@pytest.mark.parametrize(
+    ("ratio", "shown", "interval"),
+    [
+        (0.5, "0.500", "0.495 .. 0.505"),
+        (0.002, "0.00200", "0.00198 .. 0.00202"),
+        (0.0002, "0.0002", "0.0002 .. 0.0002"),
+    ],
+)
+def test_a_small_ratio_is_not_zero(ratio: float, shown: str, interval: str) -> None:
+    row = made("f2fs", ratio, Verdict.BETTER)
+    assert (wording.ratio(row), wording.interval(row)) == (shown, interval)
+
+
 def test_no_result_shows_values_and_no_ratio() -> None:
     row = made("f2fs", 1.2, Verdict.NOT_A_RESULT)
     cells = {column.name: column.cell(row) for column in compare_columns.shown()}
