@@ -60,6 +60,21 @@ def test_what_was_not_counted_is_a_dash(data: ReportData, monkeypatch: pytest.Mo
     assert [found["raw-conventional"][name] for name in columns] == ["-", "-"]
 
 
+@pytest.mark.parametrize(("zoned", "spread"), [(True, "over zones"), (False, "by jobs")])
+def test_only_zoned_devices_are_swept_over_zones(
+    data: ReportData, monkeypatch: pytest.MonkeyPatch, zoned: bool, spread: str
+) -> None:
+    monkeypatch.setattr(
+        block, "points_of", lambda _: [point(jobs=jobs, zoned=zoned) for jobs in (2, 4)]
+    )
+    monkeypatch.setattr(block, "clients_of", lambda _: [])
+    monkeypatch.setattr(block.block_level, "judge", lambda *_: [])
+    section = block.section(data)
+    assert section is not None
+    (title,) = [plot.title for plot in section.plots if "latency" in plot.name]
+    assert title == f"raw-device, read, {spread}: latency by scheduler"
+
+
 def test_guidelines_are_judged_with_the_slower_campaigns_of_the_comparison(
     data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

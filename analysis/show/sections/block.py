@@ -155,8 +155,14 @@ def _plots(comparison: Comparison, points: Sequence[BlockPoint]) -> list[Plot]:
 
 
 def _operation(point: BlockPoint) -> str:
-    spread = "over zones" if point.jobs > 1 else ""
-    return _words(point.row, point.operation, *point.others, spread)
+    return _words(point.row, point.operation, *point.others, _spread(point))
+
+
+def _spread(point: BlockPoint) -> str:
+    """Return where the commands of several jobs go, '' for one job."""
+    if point.jobs == 1:
+        return ""
+    return "over zones" if point.zoned else "by jobs"
 
 
 def _words(*texts: str) -> str:
@@ -167,8 +173,7 @@ def _by_depth(points: Sequence[BlockPoint]) -> Iterator[SweepLine]:
     """Yield a line for each operation, by depth and over zones."""
 
     def label_of(point: BlockPoint) -> str:
-        spread = " over zones" if point.zoned else " by jobs"
-        return f"{point.operation}{spread if point.jobs > 1 else ''}"
+        return f"{point.operation} {_spread(point)}".strip()
 
     for label, own in grouped(points, label_of).items():
         yield line(label, own, lambda one: one.in_flight, lambda one: one.iops)
