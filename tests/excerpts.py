@@ -46,9 +46,10 @@ class Excerpt:
     def row(self, row: dict[str, str]) -> str:
         """Return a row of ``zonelab compare --format csv`` as a row of the page's tables."""
         form = self.shown[row["metric"]][1]
-        base, value = (form.format(float(row[name])) for name in ("baseline_mean", "level_mean"))
+        means = (row[name] for name in ("baseline_mean", "level_mean"))
+        base, value = (form.format(float(mean)) if mean else "-" for mean in means)
         ratio = "-"
-        if row["center"] and not Verdict(row["verdict"]).is_silent:
+        if row["center"] and row["is_ratio"] == "true" and not Verdict(row["verdict"]).is_silent:
             ratio = f"{float(row['center']):.2f}"
             if row["low"]:
                 ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"

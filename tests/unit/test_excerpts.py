@@ -30,20 +30,26 @@ def test_an_excerpt_shows_the_chosen_values_of_each_stratum() -> None:
         keys=("zone size", "threshold"),
         values=("0",),
     )
-    fields = "metric,baseline,stratum,level,baseline_mean,level_mean,center,low,high,verdict"
+    fields = (
+        "metric,baseline,stratum,level,baseline_mean,level_mean,is_ratio,center,low,high,verdict"
+    )
     numbers = f"""{fields}
-run.wa_total,100,zone_size 8MiB,0,2.04,3.06,1.5,1.2,1.8,higher
-run.wa_total,100,zone_size 8MiB,50,2.04,2.04,1,,,descriptive
-,,,,,,,,,
-run.wa_total,100,zone_size 4MiB,0,2.04,3,,,,host-bound
+run.wa_total,100,zone_size 8MiB,0,2.04,3.06,true,1.5,1.2,1.8,higher
+run.wa_total,100,zone_size 8MiB,50,2.04,2.04,true,1,,,descriptive
+,,,,,,,,,,
+run.wa_total,100,zone_size 4MiB,0,2.04,3,true,,,,host-bound
+run.wa_total,100,zone_size 2MiB,0,0,3,false,3,2,4,higher
+run.wa_total,100,zone_size 1MiB,0,2.04,,false,,,,nothing to compare
 """
     rows = excerpt.rows(numbers)
-    assert excerpt.table("run.wa_total", rows)[:4] == [
+    assert excerpt.table("run.wa_total", rows)[:6] == [
         "| zone size | threshold | bytes, baseline 100 | this row | ratio (95 % interval) | "
         "verdict |",
         "|---|---|---|---|---|---|",
         "| 8MiB | 0 | 2.0 | 3.1 | 1.50 (1.20 to 1.80) | higher |",
         "| 4MiB | 0 | 2.0 | 3.0 | - | host-bound |",
+        "| 2MiB | 0 | 0.0 | 3.0 | - | higher |",  # a difference, because a value is zero
+        "| 1MiB | 0 | 2.0 | - | - | nothing to compare |",
     ]
 
 
