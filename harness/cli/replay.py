@@ -83,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="MODEL", help="add times on this drive (see: zonelab model list)"
     )
     parser.add_argument(
+        "--dilation",
+        type=int,
+        default=1,
+        metavar="K",
+        help="seconds of a trace file per second of its drive, for --model (run directories know)",
+    )
+    parser.add_argument(
         "--own-rules",
         action="store_true",
         help="play the recorded setting with the rules for other settings, to check these rules",
@@ -94,11 +101,13 @@ def execute(arguments: argparse.Namespace) -> int:
     """Play the grid, store and print it; 4 if a recorded setting gives another ledger."""
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is less than 1", hint="--jobs 2")
+    if arguments.dilation < 1:
+        raise UsageError(f"--dilation {arguments.dilation} is less than 1", hint="--dilation 256")
     if arguments.campaign is not None:
         campaign_writer.check_name(arguments.campaign, RESULTS)
     axes = _axes(arguments)
     model = None if arguments.model is None else load_model(arguments.model)
-    with sources.opened(arguments.source) as traces:
+    with sources.opened(arguments.source, arguments.dilation) as traces:
         jobs = grid.jobs(traces, axes)
         played = grid.play(
             jobs,

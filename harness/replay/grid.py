@@ -75,6 +75,7 @@ def play(
                 job.changes,
                 own_rules=own_rules,
                 model=drive,
+                dilation=job.source.dilation,
             )
             for job in todo
         ]

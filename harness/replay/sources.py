@@ -27,17 +27,20 @@ class RecordedTrace:
     digest: str
     setting: Mapping[str, Scalar]  # of its first mount
     spec: RunSpec | None
+    dilation: int = 1  # seconds of the recording per second of its drive
 
 
 @contextmanager
-def opened(paths: Sequence[Path]) -> Iterator[list[RecordedTrace]]:
+def opened(paths: Sequence[Path], dilation: int = 1) -> Iterator[list[RecordedTrace]]:
     """Unpack the traces for as long as the context lasts.
+
+    ``dilation`` is that of traces outside run directories.
 
     Raises:
         UsageError: a trace is missing or damaged, or the traces have different settings.
     """
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
-        sources = [_source(path, Path(folder) / str(i)) for i, path in enumerate(paths)]
+        sources = [_source(path, Path(folder) / str(i), dilation) for i, path in enumerate(paths)]
         for source in sources[1:]:
             if source.setting != sources[0].setting:
                 raise UsageError(
@@ -47,11 +50,12 @@ def opened(paths: Sequence[Path]) -> Iterator[list[RecordedTrace]]:
         yield sources
 
 
-def _source(path: Path, unpacked: Path) -> RecordedTrace:
+def _source(path: Path, unpacked: Path, dilation: int) -> RecordedTrace:
     spec = None
     stored = path
     if path.is_dir():
         spec = rundir.load_spec(path)
+        dilation = spec.device.dilation
         trace = packed.find(path / TRACE)
         if trace is None:
             raise UsageError(
@@ -73,4 +77,4 @@ def _source(path: Path, unpacked: Path) -> RecordedTrace:
         raise UsageError(f"{stored} cannot be read: {error}", code="trace") from None
     name = path.name if path.name else path.resolve().name
     setting = zlfs_replay.recorded_setting(unpacked)
-    return RecordedTrace(name, unpacked, checksums.digest(unpacked), setting, spec)
+    return RecordedTrace(name, unpacked, checksums.digest(unpacked), setting, spec, dilation)

@@ -60,13 +60,14 @@ def argv(
     *,
     own_rules: bool = False,
     model: Path | None = None,
+    dilation: int = 1,
 ) -> list[str]:
     """Return the argument list; ``changes`` are options by name, with underscores."""
     options = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
     if own_rules:
         options.append("--own-rules")
     if model is not None:
-        options.append(f"--model={model}")
+        options += [f"--model={model}", *([f"--dilation={dilation}"] if dilation != 1 else [])]
     return [str(executable), str(trace), *options]
 
 
@@ -89,13 +90,16 @@ def replay(
     *,
     own_rules: bool = False,
     model: Path | None = None,
+    dilation: int = 1,
 ) -> Replayed:
     """Replay a trace at the recorded setting with ``changes``.
 
-    ``model`` is a file with the modelled drive whose times are used (:func:`model_file`). Raises
-    the errors of ``recorded_setting``.
+    ``model`` is a file with the modelled drive whose times are used (:func:`model_file`).
+    ``dilation`` is the recorded drive's: its second took so many of the recording. Raises the
+    errors of ``recorded_setting``.
     """
-    return parse(_run(argv(program(), trace, changes, own_rules=own_rules, model=model)))
+    options = argv(program(), trace, changes, own_rules=own_rules, model=model, dilation=dilation)
+    return parse(_run(options))
 
 
 @contextmanager

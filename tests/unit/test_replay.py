@@ -46,12 +46,12 @@ folder = Path({str(FIXTURES)!r})
 if Path(sys.argv[1]).read_bytes() != (folder / "trace").read_bytes():
     sys.stderr.write((folder / "refused.err").read_text())
     sys.exit(3)
-options = tuple(one for one in sys.argv[2:] if not one.startswith("--model="))
+options = tuple(one for one in sys.argv[2:] if not one.startswith(("--model=", "--dilation=")))
 name = named[options]
-if len(options) < len(sys.argv) - 2:
-    model = sys.argv[-1].removeprefix("--model=")
+for model in (one.removeprefix("--model=") for one in sys.argv if one.startswith("--model=")):
     assert json.loads(Path(model).read_text())["flash"]["channels"]
     name = "modelled"
+Path(__file__).with_name("arguments").write_text(" ".join(sys.argv))
 print((folder / (name + ".json")).read_text(), end="")
 """
 
@@ -151,6 +151,17 @@ def test_other_output_is_refused(text: str) -> None:
         zlfs_replay.parse(text)
 
 
+def recorded_run(parent: Path, name: str = "zlfs--r01", **device: Any) -> Path:
+    """Return a run directory with the trace, recorded on a device with these fields."""
+    folder = shutil.copytree(next(unpacked().glob("hosts/*/runs/zlfs*")), parent / name)
+    (folder / f"{sources.TRACE}.xz").unlink(missing_ok=True)
+    shutil.copyfile(TRACE, folder / sources.TRACE)
+    spec = json.loads((folder / "run.json").read_text())
+    spec["device"] |= device
+    (folder / "run.json").write_text(json.dumps(spec))
+    return folder
+
+
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main(["replay", *words])
     out, err = capsys.readouterr()
@@ -181,6 +192,21 @@ def test_a_model_adds_times_and_is_named(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(out)[0]["modelled_seconds"] > 0
     code, out, err = run(capsys, str(TRACE), "--model", "zn541")
     assert (code, out) == (2, "")
+
+
+def test_recorded_times_are_divided_by_the_dilation(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    timed = recorded_run(tmp_path, kind="modelled", model="zoneblk zones-4m x256")
+    for words, dilation in (
+        ((str(timed),), "--dilation=256"),
+        ((str(TRACE), "--dilation", "128"), "--dilation=128"),
+        ((str(TRACE),), "--model="),
+    ):
+        assert run(capsys, *words, "--model", "zn540-1tb")[0] == 0
+        *_, last = (tmp_path / "native" / "arguments").read_text().split()
+        assert last.startswith(dilation)
+    assert run(capsys, str(TRACE), "--dilation", "0")[0] == 2
 
 
 @pytest.mark.slow

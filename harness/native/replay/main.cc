@@ -35,6 +35,7 @@ struct Arguments {
   bool info = false;
   bool own_rules = false;
   std::string model;  // file
+  std::uint64_t dilation = 1;
   std::optional<std::uint64_t> zone_capacity;
   std::optional<std::uint32_t> zones;
   std::optional<std::uint32_t> max_active;
@@ -219,10 +220,11 @@ IOStatus Run(const Arguments& arguments) {
   const bool timed = !arguments.model.empty();
   if (timed) {
     RETURN_IF_ERROR(ReadModel(arguments.model, &drive));
-    for (const Mount& mount : mounts) {
+    for (Mount& mount : mounts) {
       if (mount.stamps.size() != mount.events.size()) {
         return IOStatus::NotSupported("no-times", "version " + std::to_string(mount.version));
       }
+      ToTimeOfDrive(arguments.dilation, &mount);
     }
   }
   Model model(timed ? &requests : nullptr);
@@ -266,6 +268,9 @@ void AddOptions(CLI::App* app, Arguments* arguments) {
                 "replay the recorded setting by the rules for other settings");
   app->add_option("--model", arguments->model,
                   "JSON of a modelled drive: adds times to the result");
+  app->add_option("--dilation", arguments->dilation,
+                  "how many seconds of the recording a second of its drive took: 1 unless modelled")
+      ->check(CLI::Range(1U, 1U << 24));
   app->add_option("--zone-capacity", arguments->zone_capacity,
                   "bytes; the number of zones follows from the recorded capacity");
   app->add_option("--zones", arguments->zones, "number of zones")->check(CLI::Range(1U, 1U << 24));

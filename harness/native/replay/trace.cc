@@ -117,4 +117,12 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
   return IOStatus::OK();
 }
 
+void ToTimeOfDrive(std::uint64_t dilation, Mount* mount) {
+  for (Stamp& stamp : mount->stamps) stamp.time /= dilation;
+  for (Event& event : mount->events) {
+    if (auto* const sync = std::get_if<SyncEvent>(&event)) sync->took /= dilation;
+    if (auto* const read = std::get_if<ReadEvent>(&event)) read->took /= dilation;
+  }
+}
+
 }  // namespace zlfs::replay

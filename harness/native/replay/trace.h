@@ -28,4 +28,8 @@ struct Mount {
 // Errors: "missing", "bad-trace", "newer-trace", "unfinished", "device-trouble".
 IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts);
 
+// Converts the recorded times to the clock of the drive, for a recording in which a second of the
+// drive took `dilation` seconds.
+void ToTimeOfDrive(std::uint64_t dilation, Mount* mount);
+
 }  // namespace zlfs::replay

@@ -63,6 +63,12 @@ class Script {
     return *this;
   }
 
+  // Makes it a recording in which a second of the drive took `dilation` seconds.
+  Script& Dilate(std::uint64_t dilation) {
+    ToTimeOfDrive(dilation, &mount_);
+    return *this;
+  }
+
   Times Play() const {
     Requests requests;
     Model model(&requests);
@@ -94,6 +100,21 @@ TEST(Timed, ARequestFollowsTheLastOneByTheThinkingTime) {
   EXPECT_LT(Appends(times).latencies.max(), kMs);  // not the recorded one
   EXPECT_EQ(times.recorded, 9 * kMs);
   EXPECT_EQ(times.modelled, (2 + 5) * kMs + Sum(Appends(times)));
+}
+
+TEST(Timed, RecordedTimesAreThoseOfTheDrive) {
+  const auto play = [](std::uint64_t k) {
+    Script script;
+    script.Write(1, k * 2 * kMs, 1, 8192)
+        .Add(1, k * 5 * kMs, SyncEvent{.file = 1, .took = k * kMs})
+        .Add(1, k * 9 * kMs, ReadEvent{.file = 1, .bytes = 4096, .requests = 1, .took = k * kMs});
+    return script.Dilate(k).Play();
+  };
+  const Times slow = play(256);
+  EXPECT_EQ(slow.recorded, 9 * kMs);
+  // The thread thinks for 2, 2 and 3 ms.
+  EXPECT_LT(slow.modelled, 9 * kMs);
+  EXPECT_GT(slow.modelled, 6 * kMs);
 }
 
 TEST(Timed, ThreadsRunSideBySide) {
