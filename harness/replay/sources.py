@@ -42,12 +42,19 @@ def opened(paths: Sequence[Path], dilation: int = 1) -> Iterator[list[RecordedTr
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
         sources = [_source(path, Path(folder) / str(i), dilation) for i, path in enumerate(paths)]
         for source in sources[1:]:
-            if source.setting != sources[0].setting:
+            if source.setting != sources[0].setting or not _same_cell(source, sources[0]):
                 raise UsageError(
                     f"{source.name} was recorded with other settings than {sources[0].name}",
                     hint="replay only repetitions of one cell together",
                 )
         yield sources
+
+
+def _same_cell(one: RecordedTrace, other: RecordedTrace) -> bool:
+    """Whether both runs have the same cell and options; a trace file may be of any cell."""
+    if one.spec is None or other.spec is None:
+        return True
+    return (one.spec.cell, one.spec.level_options) == (other.spec.cell, other.spec.level_options)
 
 
 def _source(path: Path, unpacked: Path, dilation: int) -> RecordedTrace:

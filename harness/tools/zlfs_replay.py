@@ -72,7 +72,7 @@ def argv(
 
 
 def recorded_setting(trace: Path) -> dict[str, Scalar]:
-    """Return the setting of a trace's first mount.
+    """Return the setting of a trace's first mount, without its number of events.
 
     Raises:
         HostError: the program is not installed.
@@ -81,7 +81,11 @@ def recorded_setting(trace: Path) -> dict[str, Scalar]:
     """
     printed = _run([str(program()), str(trace), "--info"])
     first = native.document(PROGRAM, _SCHEMA_VERSION, printed)["mounts"][0]
-    return {name: value for name, value in first.items() if isinstance(value, Scalar)}
+    return {
+        name: value
+        for name, value in first.items()
+        if isinstance(value, Scalar) and name != "events"
+    }
 
 
 def replay(

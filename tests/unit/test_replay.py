@@ -362,6 +362,28 @@ def test_packed_traces_are_unpacked(tmp_path: Path) -> None:
         pass
 
 
+def test_only_repetitions_of_a_cell_are_replayed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [recorded_run(tmp_path, f"zlfs--r0{number}") for number in (1, 2)]
+    info = json.loads((FIXTURES / "info.json").read_text())
+    counts = iter((10, 20))  # only one run has a cold fill
+
+    def printed(_: object) -> str:
+        info["mounts"][0]["events"] = next(counts)
+        return json.dumps(info)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(zlfs_replay, "_run", printed)
+        with sources.opened(runs) as (first, second):
+            assert first.setting == second.setting
+    spec = json.loads((runs[1] / "run.json").read_text())
+    for change in ({"cell": "zlfs-twin"}, {"level_options": {"gc": "off"}}):
+        (runs[1] / "run.json").write_text(json.dumps(spec | change))
+        with pytest.raises(UsageError, match="other settings"), sources.opened(runs):
+            pass
+
+
 def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert zlfs_replay.program() == tmp_path / "native" / "zlfs-replay"
     monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "elsewhere"))
