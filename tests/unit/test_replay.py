@@ -273,6 +273,15 @@ def test_a_campaign_is_labelled_and_verified(
     assert main(["report", "mine"]) == 0
     page = (tmp_path / "results/mine/report/index.html").read_text()
     assert "replayed, not run" in page
+    costs = paths.root / "report/tables/finish_costs.csv"
+    counts = {
+        (run.value("run.zone_finishes"), run.value("run.zone_resets"))
+        for run in found.runs
+        if run.ok
+    }
+    rows = csv.DictReader(costs.read_text().splitlines())
+    assert {(float(row["finishes"]), float(row["resets"])) for row in rows} == counts
+    assert all(all(count) for count in counts)
     # A number that the replay does not bear out is found.
     folder = next(run.path for run in found.runs if run.ok)
     result = json.loads((folder / "result.json").read_text())

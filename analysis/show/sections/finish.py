@@ -90,10 +90,12 @@ class _Costs:
         return _mean([run.value(key) for run in self.runs])
 
     def mean_sum(self, name: str) -> float | None:
-        """Return the mean over runs of a metric's sum over all phases."""
+        """Return the mean over runs of a metric's sum over all phases; replays have one sum."""
         return _mean(
             [
                 total(run.value(f"{phase.name}.{name}") for phase in run.spec.phases)
+                if run.spec.phases
+                else run.value(f"run.{name}")
                 for run in self.runs
             ]
         )
