@@ -41,6 +41,8 @@ named = {{
     ("--zone-capacity=2097152", "--finish-occupancy-pct=0"): "few",
     ("--zone-capacity=524288", "--finish-occupancy-pct=70"): "recorded",
     ("--zones=16", "--finish-occupancy-pct=0"): "full",
+    ("--finish-occupancy-pct=70", "--gc=on"): "recorded",
+    ("--finish-occupancy-pct=70", "--gc=off"): "threshold-0",
 }}
 folder = Path({str(FIXTURES)!r})
 if Path(sys.argv[1]).read_bytes() != (folder / "trace").read_bytes():
@@ -291,6 +293,19 @@ def test_a_campaign_is_labelled_and_verified(
     # Nothing is overwritten.
     code, _, err = run(capsys, str(TRACE), "--campaign", "mine")
     assert (code, "exists already" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_other_settings_are_no_repetitions(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    both = ("--finish-occupancy-pct", "70", "--gc", "on,off")
+    assert run(capsys, str(TRACE), *both, "--campaign", "mine")[0] == 0
+    assert main(["report", "mine"]) == 0
+    table = (tmp_path / "results/mine/report/tables/finish_costs.csv").read_text()
+    rows = [*csv.DictReader(table.splitlines())]
+    assert [row["level"] for row in rows] == ["zlfs, gc on", "zlfs, gc off"]
+    assert rows[0]["finishes"] != rows[1]["finishes"]
 
 
 @pytest.mark.slow

@@ -118,10 +118,12 @@ def section(data: ReportData) -> Section | None:
     planned = [run for run in comparison.runs if FACTOR in run.spec.factors]
     if not planned:
         return None
-    by_row = grouped((run for run in planned if run.ok), lambda run: run.spec.row)
-    tested = [line for row, runs in by_row.items() for line in _test(comparison, row, runs)]
-    plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
-    costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
+    by_row = _by_row(planned)
+    ok = {row: [run for run in runs if run.ok] for row, runs in by_row.items()}
+    ok = {row: runs for row, runs in ok.items() if runs}
+    tested = [line for row, runs in ok.items() for line in _test(comparison, row, runs)]
+    plots = [p for row, runs in ok.items() for p in _plots(comparison, row, runs, by_row[row])]
+    costs = [cost for row, runs in ok.items() for cost in _costs(row, runs)]
     parts: list[Part] = [
         Paragraph(_ABOUT),
         Grid("directions", _DIRECTIONS, tested, method=METHOD),
@@ -144,6 +146,21 @@ def section(data: ReportData) -> Section | None:
             Grid("modelled_times", *tabulate(_TIMES, timed), source="", method=METHOD),
         ]
     return Section(ID, TITLE, parts)
+
+
+def _by_row(planned: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    """Return the runs by level and by the other factors that vary, for example ``zlfs, gc off``."""
+    varying = [
+        name
+        for name in dict.fromkeys(name for run in planned for name in run.spec.factors)
+        if name not in {*Along} and len({run.spec.factors.get(name) for run in planned}) > 1
+    ]
+    return grouped(
+        planned,
+        lambda run: ", ".join(
+            [run.spec.row, *(f"{name} {run.spec.factors.get(name, '-')}" for name in varying)]
+        ),
+    )
 
 
 def points_of(runs: Sequence[RunRecord]) -> list[SettingValue]:
@@ -212,7 +229,7 @@ def _plots(
 ) -> list[Plot]:
     points = points_of(runs)
     label = Label(row, mark_of(comparison, MetricKind.BYTES), mark_of(comparison, MetricKind.TIME))
-    full = {setting_of(run.spec) for run in planned if run.spec.row == row and _is_full(run)}
+    full = {setting_of(run.spec) for run in planned if _is_full(run)}
     phase = next((phase.name for run in runs for phase in run.measured), "")
     axes = (
         Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, MetricKind.TIME)
