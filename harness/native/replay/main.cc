@@ -138,12 +138,14 @@ std::vector<std::string> Differences(const Json& replayed, const Json& recorded)
 }
 
 // The model's counts as a line of the ledger. The metadata log's counts are copied from the record.
-Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
+// `space` differs from the ledger's after a remount (RecordedPlayer::space).
+Json MountJson(const Model& model, const Mount& mount, const SpaceUse& space, bool recorded_rules) {
   Json line = LedgerCounts(model.totals(), model.collected_zones(), SpaceOf(model.allocator()),
                            model.retired());
   line["zones"] = LedgerZones(model.allocator());
   const Json recorded = Json::parse(mount.ledger);
   if (recorded_rules) line["differences"] = Differences(line, recorded);
+  line["space"] = space;
   line["written"]["metadata"] = recorded["written"]["metadata"];
   line["resets"]["metadata"] = recorded["resets"]["metadata"];
   line["finishes"]["metadata"] = recorded["finishes"]["metadata"];
@@ -151,9 +153,9 @@ Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
   line["mounted"] = recorded["mounted"];
   line["samples"] = Json::array();
   for (const Sample& sample : model.samples()) {
-    Json space = SpaceJson(sample.space);
-    space["written"] = sample.written;
-    line["samples"].push_back(std::move(space));
+    Json sampled = SpaceJson(sample.space);
+    sampled["written"] = sample.written;
+    line["samples"].push_back(std::move(sampled));
   }
   return line;
 }
@@ -240,7 +242,8 @@ IOStatus Run(const Arguments& arguments) {
     RETURN_IF_ERROR(Apply(arguments, &setting));
     if (recorded_rules) RETURN_IF_ERROR(recorded.Play(mounts[i]));
     if (!recorded_rules) infeasible = counterfactual.Play(mounts[i], setting);
-    result["mounts"].push_back(MountJson(model, mounts[i], recorded_rules));
+    const SpaceUse space = recorded_rules ? recorded.space() : SpaceOf(model.allocator());
+    result["mounts"].push_back(MountJson(model, mounts[i], space, recorded_rules));
     if (timed && !infeasible && !IsCold(mounts[i])) {
       RETURN_IF_ERROR(TimedPlayer(drive, setting, requests, &times).Play());
     }

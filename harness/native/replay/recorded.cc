@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace zlfs::replay {
 
 void RecordedPlayer::Begin(const Mount& mount) {
+  Keep(mount);
   std::vector<ZoneSpace> zones;
   for (const ZoneEvent& zone : mount.zones) {
     zones.push_back({.capacity = zone.capacity,
@@ -27,6 +29,30 @@ void RecordedPlayer::Begin(const Mount& mount) {
   pending_.clear();
   finishing_.clear();
   hard_ = true;
+}
+
+// Keeps what the last mount gave up in zones that the next one finds written.
+void RecordedPlayer::Keep(const Mount& next) {
+  if (!std::exchange(begun_, true)) return;
+  for (std::uint32_t i = 0; i < next.zones.size(); ++i) {
+    const ZoneSpace& zone = model_->allocator().zone(i);
+    const std::uint64_t left = zone.capacity - zone.written;
+    const bool full = static_cast<ZoneUse>(next.zones[i].use) == ZoneUse::kFull;
+    if (!full || next.zones[i].written < zone.capacity) {
+      given_up_.erase(i);
+    } else if (zone.use == ZoneUse::kFull && left > 0) {
+      given_up_[i] = left;
+    }
+  }
+}
+
+SpaceUse RecordedPlayer::space() const {
+  SpaceUse space = SpaceOf(model_->allocator());
+  for (const auto& [zone, bytes] : given_up_) {
+    space.garbage -= bytes;
+    space.given_up += bytes;
+  }
+  return space;
 }
 
 IOStatus RecordedPlayer::Play(const Mount& mount) {
@@ -103,6 +129,7 @@ bool RecordedPlayer::Take(const StepEvent& event) {
         return false;
       }
       model_->Reset(zone);
+      given_up_.erase(zone);
       return true;
     case Step::kVictim:
       return model_->ChooseVictim() && model_->victim() == zone;

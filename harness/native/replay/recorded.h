@@ -17,6 +17,9 @@ class RecordedPlayer {
 
   // Errors: "diverged", with the number of the event.
   IOStatus Play(const Mount& mount);
+  // The space in use. After a remount, zlfs' ledger counts capacity that earlier mounts gave up as
+  // garbage, because the device reports finished zones as written. Here it stays given up.
+  SpaceUse space() const;
 
  private:
   struct Pending {
@@ -25,6 +28,7 @@ class RecordedPlayer {
   };
 
   void Begin(const Mount& mount);
+  void Keep(const Mount& next);
   bool Take(const AskEvent& ask);
   bool Take(const StepEvent& event);
   bool Take(const MountEvent&) { return false; }
@@ -35,8 +39,11 @@ class RecordedPlayer {
   bool Take(const ReadEvent&) { return true; }
 
   Model* const model_;
+  bool begun_ = false;
   std::map<std::pair<bool, std::uint64_t>, Pending> pending_;  // by (a copy?, subject)
   std::map<std::uint32_t, FinishCause> finishing_;
+  std::map<std::uint32_t, std::uint64_t>
+      given_up_;      // by zone: bytes, in finishes of earlier mounts
   bool hard_ = true;  // whether the last reclaim was a hard one
 };
 

@@ -55,6 +55,38 @@ TEST_F(ReplayTest, EqualsTheLedgerOfSeveralThreads) {
   }
 }
 
+// One table that finishes its zone. Later mounts find this zone written to its end.
+void WriteOne(FileSystem* fs) {
+  std::mt19937_64 random(1);
+  WriteFile(fs, "/kept.sst", 100 << 10, &random);
+}
+
+TEST_F(ReplayTest, EarlierMountsGaveUpWhatTheyGaveUp) {
+  const auto device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  const OptionMap options = {{"finish_remaining_pct", "90"}};
+  Record(device.get(), device->geometry().identity, options, WriteOne);
+  Record(device.get(), device->geometry().identity, options, [](FileSystem*) {});
+  Record(device.get(), device->geometry().identity, options, [](FileSystem* fs) {
+    ASSERT_OK(fs->DeleteFile("/kept.sst", IOOptions(), nullptr));
+    WriteOne(fs);
+  });
+  Read();
+  ASSERT_EQ(mounts_.size(), 3U);
+  Model model;
+  RecordedPlayer player(&model);
+  ASSERT_OK(player.Play(mounts_[0]));
+  const SpaceUse first = player.space();
+  EXPECT_GT(first.given_up, 0U);
+  ASSERT_OK(player.Play(mounts_[1]));
+  EXPECT_EQ(player.space().given_up, first.given_up);
+  EXPECT_EQ(player.space().garbage, first.garbage);
+  EXPECT_EQ(SpaceOf(model.allocator()).garbage, first.garbage + first.given_up);  // the ledger's
+  ASSERT_OK(player.Play(mounts_[2]));
+  ASSERT_EQ(model.totals().resets_data, 1U);
+  EXPECT_EQ(player.space().given_up, first.given_up);  // of the new table alone
+}
+
 TEST_F(ReplayTest, DivergesAtAnotherPolicy) {
   Record({{"finish_remaining_pct", "20"}});
   Read();
