@@ -42,6 +42,7 @@ STUDY = "replay"
 HOST = "replayed"
 _LEVEL = "zlfs"
 _OCCUPANCY = "finish_occupancy_pct"
+_REMAINING = "finish_remaining_pct"  # 100 minus the other
 # Factors that describe the device; all other factors are options of the level.
 _GEOMETRY = frozenset({"zone_size", "zones", "max_active"})
 _METRICS = (
@@ -63,10 +64,14 @@ class ReplayOutcome:
 
     @property
     def factors(self) -> dict[str, Scalar]:
-        """The changed settings, and always the threshold: it is the x axis of the figures."""
+        """The changed settings, and always the threshold: it is the x axis of the figures.
+
+        ``finish_remaining_pct`` is the same threshold.
+        """
         changes = {
             "zone_size" if name == "zone_capacity" else name: value
             for name, value in self.job.changes.items()
+            if name != _REMAINING
         }
         return {_OCCUPANCY: self.replayed.setting[_OCCUPANCY], **changes}
 

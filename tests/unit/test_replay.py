@@ -41,6 +41,7 @@ named = {{
     ("--zone-capacity=2097152", "--finish-occupancy-pct=0"): "few",
     ("--zone-capacity=524288", "--finish-occupancy-pct=70"): "recorded",
     ("--zones=16", "--finish-occupancy-pct=0"): "full",
+    ("--finish-remaining-pct=30",): "recorded", ("--finish-remaining-pct=100",): "threshold-0",
     ("--finish-occupancy-pct=70", "--gc=on"): "recorded",
     ("--finish-occupancy-pct=70", "--gc=off"): "threshold-0",
 }}
@@ -293,6 +294,19 @@ def test_a_campaign_is_labelled_and_verified(
     # Nothing is overwritten.
     code, _, err = run(capsys, str(TRACE), "--campaign", "mine")
     assert (code, "exists already" in err) == (2, True)
+
+
+def test_both_names_of_a_threshold_are_one_factor(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    grid = ("--finish-remaining-pct", "30,100", "--campaign", "mine")
+    assert run(capsys, str(TRACE), *grid)[0] == 0
+    found = load(tmp_path / "results" / "mine")
+    assert [run.spec.factors for run in found.runs] == [
+        {"finish_occupancy_pct": 70},
+        {"finish_occupancy_pct": 0},
+    ]
+    assert compare(found).rows
 
 
 @pytest.mark.slow
