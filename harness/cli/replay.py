@@ -119,11 +119,11 @@ def execute(arguments: argparse.Namespace) -> int:
         outcomes = [
             ReplayOutcome(job, replayed) for job, replayed in zip(jobs, played, strict=True)
         ]
-        if arguments.campaign is not None:
-            command = portable(sys.argv, Path.cwd())
-            folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command, model)
-            print(f"stored in {folder}; see: zonelab report {folder}", file=sys.stderr)
     print_records(_rows(outcomes, arguments.format), arguments.format)
+    if arguments.campaign is not None:  # after the table, which a full disk does not lose
+        command = portable(sys.argv, Path.cwd())
+        folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command, model)
+        print(f"stored in {folder}; see: zonelab report {folder}", file=sys.stderr)
     if model is not None:
         core = model_verdicts.core(model)
         print(f"times are modelled: {model.name}, core {core}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from harness.replay.grid import ReplayJob
 from harness.run import replayed as counts
 from harness.store import checksums
 from harness.store.campaign import NAME, NAME_HINT, CampaignPaths
+from harness.store.files import sync
 from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.result import Issue, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter, full_disk_is_clear
@@ -106,7 +108,9 @@ def save(
     command: Sequence[str],
     model: DriveModel | None = None,
 ) -> Path:
-    """Write the campaign and return its folder. ``model`` is the drive that gave times.
+    """Write the whole campaign or nothing, and return its folder.
+
+    ``model`` is the drive that gave times.
 
     Raises:
         UsageError: the name is invalid or taken.
@@ -130,17 +134,23 @@ def save(
         hosts=(HostPlan(HOST, inspection, tuple(specs)),),
         zonelab_version=__version__,
     )
-    paths = CampaignPaths(results / name)
+    partial = CampaignPaths(results / f".{name}.partial")
     now = datetime.now(tz=UTC).isoformat(timespec="seconds")
-    with full_disk_is_clear(results):
-        write_records(paths, plan, [(HOST, inspection)], command, now)
-    for spec, outcome in zip(specs, outcomes, strict=True):
-        writer = RunWriter(paths.runs(HOST), spec.run)
-        writer.write("run.json", spec)
-        writer.write(counts.DOCUMENT, outcome.replayed.document)
-        writer.write("result.json", _result(spec, outcome, now, model))
-        writer.commit()
-    return paths.root
+    shutil.rmtree(partial.root, ignore_errors=True)
+    try:
+        with full_disk_is_clear(results):
+            write_records(partial, plan, [(HOST, inspection)], command, now)
+        for spec, outcome in zip(specs, outcomes, strict=True):
+            writer = RunWriter(partial.runs(HOST), spec.run)
+            writer.write("run.json", spec)
+            writer.write(counts.DOCUMENT, outcome.replayed.document)
+            writer.write("result.json", _result(spec, outcome, now, model))
+            writer.commit()
+        partial.root.rename(results / name)
+    finally:
+        shutil.rmtree(partial.root, ignore_errors=True)
+    sync(results)
+    return results / name
 
 
 def _specs(campaign: str, outcomes: Sequence[ReplayOutcome]) -> Iterator[RunSpec]:

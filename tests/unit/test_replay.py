@@ -22,6 +22,7 @@ from harness.run import replayed
 from harness.store import checksums, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.result import Status
+from harness.store.rundir import RunWriter
 from harness.store.spec import DeviceKind
 from harness.tools import zlfs_replay
 from harness.verify import recompute
@@ -294,6 +295,30 @@ def test_a_campaign_is_labelled_and_verified(
     # Nothing is overwritten.
     code, _, err = run(capsys, str(TRACE), "--campaign", "mine")
     assert (code, "exists already" in err) == (2, True)
+
+
+def test_a_campaign_is_stored_completely_or_not_at_all(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (str(TRACE), "--finish-remaining-pct", "30,100", "--campaign", "mine")
+    disk = [False, True]  # whether it is full at the next run
+
+    def commit(self: RunWriter) -> Path:
+        if disk.pop(0):
+            raise HostError("no space left", code="disk-full")
+        return kept(self)
+
+    kept = RunWriter.commit
+    with monkeypatch.context() as full:
+        full.setattr(RunWriter, "commit", commit)
+        code, out, err = run(capsys, *words)
+    assert "no space left" in err
+    assert code != 0
+    assert "counterfactual" in out  # the table is not lost
+    assert [*(tmp_path / "results").iterdir()] == []
+    assert run(capsys, *words)[0] == 0
+    assert len(load(tmp_path / "results" / "mine").runs) == 2
+    assert recompute.problems(CampaignPaths(tmp_path / "results" / "mine")) == []
 
 
 def test_both_names_of_a_threshold_are_one_factor(
