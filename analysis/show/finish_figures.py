@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from matplotlib.axes import Axes
 
@@ -209,8 +210,8 @@ def wear(points: Sequence[SettingValue], label: Label) -> Plot:
 
 
 def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:
-    """Return each zone size with its colour and marker."""
-    return zip(sizes, PALETTE, MARKERS, strict=False)
+    """Return each zone size with its colour and marker; more sizes than colours repeat them."""
+    return zip(sizes, cycle(PALETTE), cycle(MARKERS), strict=False)
 
 
 def _costs(

@@ -25,6 +25,7 @@ from analysis.judge.directions import (
     Word,
 )
 from analysis.judge.verdicts import Verdict
+from analysis.numbers import human
 from analysis.read.load import load
 from analysis.show import drawing, finish_figures
 from analysis.show.finish_figures import Axis, Label
@@ -369,6 +370,21 @@ def test_figures_show_and_label_both_conventions() -> None:
             assert size in plot.svg
     assert "remaining" in (plots[0].svg or "")
     assert "could not hold the data" in plots[0].sentence
+
+
+@pytest.mark.slow
+def test_every_zone_size_is_drawn() -> None:
+    sizes = [MIB << number for number in range(10)]
+    points = [SettingValue(size, 50, "run.pad_bytes", size, "h/0") for size in sizes]
+    with drawing.style():
+        plots = [
+            finish_figures.against_threshold(
+                points, Axis("run.pad_bytes", "pad", "B"), Label("zlfs")
+            ),
+            finish_figures.occupancies({(size, 50.0): [50.0] for size in sizes}, Label("zlfs")),
+        ]
+    for plot in plots:
+        assert all(human(size, "B") in (plot.svg or "") for size in sizes)
 
 
 @pytest.mark.slow
