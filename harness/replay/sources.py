@@ -38,6 +38,7 @@ def opened(paths: Sequence[Path], dilation: int = 1) -> Iterator[list[RecordedTr
 
     Raises:
         UsageError: a trace is missing or damaged, or the traces have different settings.
+        HostError: the disk for the unpacked traces is full.
     """
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
         sources = [_source(path, Path(folder) / str(i), dilation) for i, path in enumerate(paths)]
@@ -78,7 +79,11 @@ def _source(path: Path, unpacked: Path, dilation: int) -> RecordedTrace:
             code="trace",
         )
     try:
-        with packed.opened_bytes(stored) as file, unpacked.open("wb") as out:
+        with (
+            rundir.full_disk_is_clear(unpacked),
+            packed.opened_bytes(stored) as file,
+            unpacked.open("wb") as out,
+        ):
             shutil.copyfileobj(file, out)
     except packed.UNREADABLE as error:
         raise UsageError(f"{stored} cannot be read: {error}", code="trace") from None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import lzma
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -422,6 +424,15 @@ def test_packed_traces_are_unpacked(tmp_path: Path) -> None:
     assert not found.trace.exists()
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(UsageError, match="cannot be read"), sources.opened([path]):
+        pass
+
+
+def test_a_full_disk_is_no_damaged_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("harness.replay.sources.shutil.copyfileobj", full)
+    with pytest.raises(HostError, match="no space left on the disk"), sources.opened([TRACE]):
         pass
 
 
