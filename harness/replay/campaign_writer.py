@@ -166,7 +166,11 @@ def _specs(campaign: str, outcomes: Sequence[ReplayOutcome]) -> Iterator[RunSpec
             level=_LEVEL,
             factors=outcome.factors,
             level_options={
-                **{k: v for k, v in policies.items() if not k.startswith("finish_")},
+                **{
+                    k: v
+                    for k, v in policies.items()
+                    if not k.startswith("finish_") and k not in outcome.job.changes
+                },
                 **{k: v for k, v in outcome.factors.items() if k not in _GEOMETRY},
             },
             repetition=outcome.job.repetition,

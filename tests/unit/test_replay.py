@@ -45,6 +45,7 @@ named = {{
     ("--zone-capacity=524288", "--finish-occupancy-pct=70"): "recorded",
     ("--zones=16", "--finish-occupancy-pct=0"): "full",
     ("--finish-remaining-pct=30",): "recorded", ("--finish-remaining-pct=100",): "threshold-0",
+    ("--max-active=8",): "recorded",
     ("--finish-occupancy-pct=70", "--gc=on"): "recorded",
     ("--finish-occupancy-pct=70", "--gc=off"): "threshold-0",
 }}
@@ -321,6 +322,19 @@ def test_a_campaign_is_stored_completely_or_not_at_all(
     assert run(capsys, *words)[0] == 0
     assert len(load(tmp_path / "results" / "mine").runs) == 2
     assert recompute.problems(CampaignPaths(tmp_path / "results" / "mine")) == []
+
+
+def test_a_changed_limit_is_no_recorded_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recorded = recorded_run(tmp_path)
+    spec = json.loads((recorded / "run.json").read_text())
+    spec["level_options"] = {"max_active": 14, "gc": "off"}
+    (recorded / "run.json").write_text(json.dumps(spec))
+    assert run(capsys, str(recorded), "--max-active", "8", "--campaign", "mine")[0] == 0
+    (one,) = load(tmp_path / "results" / "mine").runs
+    assert one.spec.factors["max_active"] == 8
+    assert one.spec.level_options == {"gc": "off", "finish_occupancy_pct": 70}
 
 
 def test_both_names_of_a_threshold_are_one_factor(
