@@ -151,12 +151,6 @@ Json MountJson(const Model& model, const Mount& mount, const SpaceUse& space, bo
   line["finishes"]["metadata"] = recorded["finishes"]["metadata"];
   line["flushes"] = recorded["flushes"];
   line["mounted"] = recorded["mounted"];
-  line["samples"] = Json::array();
-  for (const Sample& sample : model.samples()) {
-    Json sampled = SpaceJson(sample.space);
-    sampled["written"] = sample.written;
-    line["samples"].push_back(std::move(sampled));
-  }
   return line;
 }
 

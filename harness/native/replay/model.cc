@@ -9,9 +9,6 @@
 namespace zlfs::replay {
 namespace {
 
-// Bytes written between two samples of the space.
-constexpr std::uint64_t kSampleBytes = 16 << 20;
-
 std::uint64_t Head(FileKind kind) { return kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
@@ -70,7 +67,6 @@ void Model::ForgetCounts() {
   totals_ = {};
   collected_zones_ = 0;
   retired_.clear();
-  samples_.clear();
 }
 
 Decision Model::Ask(const AskEvent& ask, std::uint64_t content) {
@@ -101,9 +97,6 @@ std::uint64_t Model::Write(const AskEvent& ask, const Decision& grant, std::uint
     Join(&file->extents, extent);
     file->size += taken;
     if (ask.kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(taken);
-  }
-  if (allocator_->clock() / kSampleBytes > (allocator_->clock() - grant.size) / kSampleBytes) {
-    samples_.push_back({.written = allocator_->clock(), .space = SpaceOf(*allocator_)});
   }
   return taken;
 }

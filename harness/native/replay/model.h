@@ -31,11 +31,6 @@ struct Setting {
 // The setting of a recorded mount. All zones have the capacity of the first data zone.
 Setting SettingOf(const Mount& mount);
 
-struct Sample {
-  std::uint64_t written = 0;  // bytes since the mount
-  SpaceUse space;
-};
-
 class Model;
 
 // Receives the events of a mount, and the commands that the model sends to the device.
@@ -97,7 +92,6 @@ class Model {
   const Totals& totals() const { return totals_; }
   std::uint64_t collected_zones() const { return collected_zones_; }
   const std::vector<Retirement>& retired() const { return retired_; }
-  const std::vector<Sample>& samples() const { return samples_; }
   const std::vector<std::uint64_t>& wear() const { return wear_; }  // resets by zone, all mounts
 
  private:
@@ -118,7 +112,6 @@ class Model {
   Totals totals_;
   std::uint64_t collected_zones_ = 0;
   std::vector<Retirement> retired_;
-  std::vector<Sample> samples_;
   std::vector<std::uint64_t> wear_;
 };
 
