@@ -33,8 +33,9 @@ void CounterfactualPlayer::Begin(const Mount& mount) {
   log_zones_.clear();
   ending_.clear();
   for (const FileEvent& file : mount.files) {
-    if (!model_->files().contains(file.file)) LayOut(file);
+    if (!infeasible_ && !model_->files().contains(file.file)) LayOut(file);
   }
+  laid_out_ = model_->allocator().clock();
   model_->Start();
 }
 
@@ -47,7 +48,11 @@ void CounterfactualPlayer::LayOut(const FileEvent& file) {
                 .lifetime = file.lifetime};
   for (const Extent& extent : file.extents) writer.left += extent.length;
   WriteAll(&writer);
-  if (writer.blocked) Fail(writer);
+  if (writer.blocked) {
+    laid_out_ = model_->allocator().clock();
+    Fail(writer);
+    infeasible_->cause = "files from before the recording";
+  }
   if (const auto zone = model_->allocator().Leave(file.file)) {
     model_->Finish(*zone, FinishCause::kThreshold);
   }
@@ -73,7 +78,7 @@ std::optional<Infeasible> CounterfactualPlayer::Play(const Mount& mount, const S
 
 void CounterfactualPlayer::Fail(const Writer& writer) {
   infeasible_ = Infeasible{.event = event_,
-                           .written = model_->allocator().clock(),
+                           .written = model_->allocator().clock() - laid_out_,
                            .cause = std::string(kCauseNames[writer.ask.cause]),
                            .asked = writer.left,
                            .space = SpaceOf(model_->allocator())};

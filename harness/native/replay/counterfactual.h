@@ -20,7 +20,7 @@ namespace zlfs::replay {
 struct Infeasible {
   std::uint64_t event = 0;    // index in the mount's events
   std::uint64_t written = 0;  // bytes since the mount
-  std::string cause;          // cause of the request, named as in the ledger
+  std::string cause;          // cause of the request, named as in the ledger, or other text
   std::uint64_t asked = 0;    // bytes
   SpaceUse space;
 };
@@ -82,6 +82,7 @@ class CounterfactualPlayer {
   bool returned_ = false;      // space was freed, or a writer left its zone
   bool some_blocked_ = false;  // a writer may be blocked; false: none is
   std::uint64_t event_ = 0;
+  std::uint64_t laid_out_ = 0;  // allocator's clock at the mount's first event
   std::optional<Infeasible> infeasible_;
 };
 

@@ -137,6 +137,38 @@ TEST_F(ReplayTest, SmallerDevicesCannotHoldTheData) {
   EXPECT_EQ(space.capacity, space.live + space.pad + space.garbage + space.given_up + space.free);
 }
 
+TEST_F(ReplayTest, AnInfeasibleLayoutIsNoRequestOfTheRecording) {
+  const auto device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  const auto write = [](const std::string& name, int tables) {
+    return [name, tables](FileSystem* fs) {
+      std::mt19937_64 random(1);
+      for (int i = 0; i < tables; ++i) {
+        WriteFile(fs, "/" + name + std::to_string(i) + ".sst", 100 << 10, &random);
+      }
+    };
+  };
+  Record(device.get(), device->geometry().identity, {}, write("before", 25));
+  std::filesystem::remove(trace_);
+  Record(device.get(), device->geometry().identity, {}, write("after", 15));
+  Read();
+  Setting setting = SettingOf(mounts_[0]);
+  const auto played = [&](std::uint32_t zones) {
+    setting.zones = zones;
+    Model model;
+    return CounterfactualPlayer(&model).Play(mounts_[0], setting);
+  };
+  const auto layout = played(14);
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->cause, "files from before the recording");
+  EXPECT_EQ(layout->written, 0U);
+  const auto later = played(20);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->cause, "compaction");
+  EXPECT_GT(later->written, 0U);
+  EXPECT_LT(later->written, 15U * (104 << 10));
+}
+
 TEST_F(ReplayTest, IsDeterministic) {
   Record({}, LoadWithRoom);
   Read();
