@@ -40,6 +40,11 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
 
 
+def test_the_pipeline_has_no_tags() -> None:
+    """Children add a block's tags to their own, so a tag of one step selected destructive ones."""
+    assert "tags:" not in (ROOT / "ansible/site.yml").read_text()
+
+
 def test_a_time_limit_from_the_command_line_is_text() -> None:
     file = ROOT / "roles/precondition/tasks/main.yml"
     limit = yaml.safe_load(file.read_text())[0]["block"][-1]["async"]
