@@ -97,6 +97,20 @@ def played(folder: Path, tasks: list[dict[str, object]]) -> str:
 
 
 @pytest.mark.slow
+def test_groups_of_an_inventory_win_over_the_defaults(tmp_path: Path) -> None:
+    hosts = {"hosts": {"a": {}, "b": {"study": "of-host"}}}
+    group = {"children": {"lab": hosts | {"vars": {"study": "of-group"}}}}
+    (tmp_path / "lab.yml").write_text(json.dumps({"all": group | {"vars": {"levels": "of-all"}}}))
+    program = str(Path(sys.executable).with_name("ansible-inventory"))
+    argv = [program, "-i", str(tmp_path / "lab.yml"), "--playbook-dir", ".", "--list"]
+    done = subprocess.run(argv, cwd=ROOT / "ansible", capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)["_meta"]["hostvars"]
+    names = ("study", "levels", "zonelab_lib")
+    assert [found["a"][name] for name in names] == ["of-group", "of-all", "/usr/local/lib/zonelab"]
+    assert found["b"]["study"] == "of-host"
+
+
+@pytest.mark.slow
 def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     device = {"preflight_device": "nvme2n2"}
     none = {"remainder": "", "remainder_device": ""}
