@@ -23,9 +23,15 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
 
-def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Play a role alone, on this machine, with this checkout's ``zonelab``."""
-    play = {"name": name, "hosts": "localhost", "connection": "local", "gather_facts": False}
+def role(
+    name: str, folder: Path, failed: str = "", **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Play a role alone, on this machine, with this checkout's ``zonelab``.
+
+    ``failed`` names a second host, first in order, which fails in an earlier play.
+    """
+    play = {"name": name, "hosts": "all", "connection": "local", "gather_facts": False}
+    fail = {"ansible.builtin.fail": {}, "when": f"inventory_hostname == '{failed}'"}
     variables = {
         "campaign": "c",
         "zonelab_results": str(folder),
@@ -34,8 +40,10 @@ def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[st
         "ansible_python_interpreter": sys.executable,
     }
     variables |= more
-    (folder / "play.yml").write_text(yaml.safe_dump([play | {"vars": variables, "roles": [name]}]))
-    argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
+    plays = [play | {"tasks": [fail]}, play | {"vars": variables, "roles": [name]}]
+    (folder / "play.yml").write_text(yaml.safe_dump(plays if failed else plays[1:]))
+    hosts = f"{failed},localhost" if failed else "localhost,"
+    argv = [str(BIN / "ansible-playbook"), "-i", hosts, str(folder / "play.yml")]
     home = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.run(
@@ -55,6 +63,28 @@ def shipped_variables() -> dict[str, str]:
     return {name: value for name, value in variables.items() if value == ""}
 
 
+def plan_variables(tmp_path: Path) -> dict[str, Any]:
+    """Variables of the plan role, whose ``zonelab`` writes its arguments to ``planned``."""
+    program = tmp_path / "zonelab"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in\n'
+        f"plan) printf '%s\\n' \"$@\" >{tmp_path}/planned;;\n"
+        "*) echo '{\"pending\": 0}';;\nesac\n"
+    )
+    program.chmod(0o755)
+    same = {"changed": False}
+    return shipped_variables() | {
+        "study": "tenants",
+        "zonelab_command": str(program),
+        "zonelab_build": str(tmp_path / "build"),
+        "preflight_inspected": {"stdout": "{}"},
+        "zonelab_attached": False,
+        "packages_installed": same,
+        "native_built": same,
+    }
+
+
 @pytest.mark.parametrize(
     ("settings", "flags"),
     [
@@ -67,30 +97,36 @@ def shipped_variables() -> dict[str, str]:
     ],
 )
 def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]) -> None:
-    program = tmp_path / "zonelab"
-    program.write_text(
-        "#!/bin/sh\n"
-        'case "$1" in\n'
-        f"plan) printf '%s\\n' \"$@\" >{tmp_path}/planned;;\n"
-        "*) echo '{\"pending\": 0}';;\nesac\n"
-    )
-    program.chmod(0o755)
-    same = {"changed": False}
-    asked = {
-        "study": "tenants",
-        "settings": settings,
-        "zonelab_command": str(program),
-        "zonelab_build": str(tmp_path / "build"),
-        "preflight_inspected": {"stdout": "{}"},
-        "zonelab_attached": False,
-        "packages_installed": same,
-        "native_built": same,
-    }
-    done = role("plan", tmp_path, **(shipped_variables() | asked))
+    asked = plan_variables(tmp_path) | {"settings": settings}
+    done = role("plan", tmp_path, **asked)
     assert done.returncode == 0, done.stdout
     planned = (tmp_path / "planned").read_text().splitlines()
     assert planned[:2] == ["plan", "tenants"]
     assert [word for word in planned if word.startswith("--set")] == flags
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_host_that_failed_keeps_the_inspection_of_its_campaign(
+    tmp_path: Path, known: bool
+) -> None:
+    """An inspection in the folder of inspections can be of an earlier command."""
+    for stale in [tmp_path / "build/inspections/c/b.json", tmp_path / "c/hosts/b/host.json"][
+        : 1 + known
+    ]:
+        stale.parent.mkdir(parents=True)
+        stale.write_text("{}")
+    done = role("plan", tmp_path, failed="b", **plan_variables(tmp_path))
+    if not known:
+        assert not (tmp_path / "planned").exists()
+        assert "b failed above" in done.stdout
+        assert "--limit 'all:!b'" in done.stdout
+        return
+    planned = (tmp_path / "planned").read_text().splitlines()
+    assert [word for word in planned if word.startswith("--inspection")] == [
+        f"--inspection=b={tmp_path}/c/hosts/b/host.json",
+        f"--inspection=localhost={tmp_path}/build/inspections/c/localhost.json",
+    ]
+    assert "localhost                  : ok" in done.stdout
 
 
 @pytest.mark.parametrize("bad", ["", "failed"])
