@@ -143,6 +143,39 @@ def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_campaign_that_ends_between_the_looks_is_refused_with_a_reason(tmp_path: Path) -> None:
+    runner = tmp_path / "runner"
+    runner.write_text("print('[]')")
+    role = {"include_role": {"name": "preflight", "tasks_from": "again.yml"}}
+    common = {
+        "campaign": "c",
+        "zonelab_become": False,
+        "zonelab_others": [],
+        "preflight_runner": str(runner),
+        "ansible_python_interpreter": sys.executable,
+    }
+    cases: list[tuple[str, dict[str, object]]] = [
+        ("ended", {"zonelab_attached": False}),
+        ("runs", {"zonelab_attached": True}),
+        ("inspected", {"zonelab_attached": False, "preflight_inspected": {"stdout": "{}"}}),
+    ]
+    tasks: list[dict[str, object]] = [
+        {
+            "block": [role, {"debug": {"msg": f"<{name} passes>"}}],
+            "rescue": [
+                {"debug": {"msg": f"<{name} refused: {{{{ ansible_failed_result.msg }}}}>"}}
+            ],
+            "vars": common | values,
+        }
+        for name, values in cases
+    ]
+    text = re.sub(r"\s+", " ", played(tmp_path, tasks))
+    assert "<ended refused: c has ended on localhost since the first look" in text
+    assert "<runs passes>" in text
+    assert "<inspected passes>" in text
+
+
+@pytest.mark.slow
 def test_several_consents_come_as_text_or_as_a_list(tmp_path: Path) -> None:
     """Each role hands them to the runner as the text of one option."""
     forms = [
