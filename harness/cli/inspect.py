@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the inspection."""
     host = Host()
     journal = Journal(Paths(arguments.state_dir, RUNTIME).journal)
-    # Playbooks run this over ssh with a terminal, where stderr would be part of the JSON record.
+    # A role shows stderr as the reason of a failure, so it has no other lines.
     say = (lambda _: None) if arguments.format == "json" else say_on_stderr
     conventional = (arguments.conventional or "").split(",")
     inspection = inspect(

@@ -1,5 +1,6 @@
 """Every role: argument spec and defaults agree in keys and values; names carry the prefix."""
 
+import configparser
 import json
 import re
 import subprocess
@@ -38,6 +39,13 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     outer = (ROOT / "ansible.cfg").read_text()
     moved = inner.replace("= inventory/", "= ansible/inventory/").replace("= ../roles", "= roles")
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
+
+
+def test_scripts_over_ssh_get_no_terminal() -> None:
+    """A terminal mixes stderr into stdout, where the roles expect JSON alone."""
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "ansible/ansible.cfg")
+    assert settings["ssh_connection"]["usetty"] == "False"
 
 
 def test_the_pipeline_has_no_tags() -> None:
