@@ -61,6 +61,16 @@ def test_a_time_limit_from_the_command_line_is_text() -> None:
         assert rendered == "172800"
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_dm_zap_is_built_unless_in_check_mode(check: bool) -> None:
+    """Check mode reads no kernel release, which the build needs."""
+    (block,) = yaml.safe_load((ROOT / "roles/dm_zap/tasks/main.yml").read_text())
+    (build,) = (task for task in block["block"] if task["name"] == "Build")
+    when = jinja2.Environment(autoescape=True).compile_expression(build["when"])
+    given = {"__dm_zap_there": False, "dm_zap_source": "/src", "ansible_check_mode": check}
+    assert when(**given) == (not check)
+
+
 def test_a_build_that_was_ended_leaves_no_hash_of_its_source() -> None:
     tasks = yaml.safe_load((ROOT / "roles/native/tasks/build.yml").read_text())
     hashes = [
