@@ -129,7 +129,7 @@ def test_groups_of_an_inventory_win_over_the_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     device = {"preflight_device": "nvme2n2"}
     none = {"remainder": "", "remainder_device": ""}
     cases = [
@@ -141,6 +141,7 @@ def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ({**device, "remainder": "full", "remainder_device": ""}, "nowhere", "full or empty"),
         ({**device, "remainder": "full", "remainder_device": "/dev/nvme2n2"}, "same", "another"),
         ({**device, "remainder": "", "remainder_device": "nvme2n3"}, "unsaid", "full or empty"),
+        ({**none, **device, "campaign": ""}, "unnamed", "campaign= is empty"),
     ]
     role = {"include_role": {"name": "preflight", "tasks_from": "arguments.yml"}}
     tasks: list[dict[str, object]] = [
@@ -149,7 +150,7 @@ def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
             "rescue": [
                 {"debug": {"msg": f"<{name} refused: {{{{ ansible_failed_result.msg }}}}>"}}
             ],
-            "vars": values,
+            "vars": {"campaign": "c", **values},
         }
         for values, name, _ in cases
     ]
