@@ -254,6 +254,28 @@ def test_passes_of_the_command_line_are_those_of_the_device_alone(
     assert found == expected
 
 
+@pytest.mark.slow
+def test_numbers_of_an_inventory_are_texts_of_the_command(tmp_path: Path) -> None:
+    """``precondition_passes: 0`` of a YAML inventory is an integer, which has no length."""
+    given: dict[str, object] = {"precondition_passes": 0, "namespaces_experiment": 137438953472}
+    texts = {
+        name: yaml.safe_load((ROOT / "roles" / file).read_text())[name]
+        for name, file in (
+            ("__precondition_passes", "precondition/vars/main.yml"),
+            ("plan_precondition_passes", "plan/defaults/main.yml"),
+        )
+    }
+    preflight = yaml.safe_load((ROOT / "roles/preflight/tasks/main.yml").read_text())
+    (layout,) = (task for task in preflight if task["name"] == "Lay out the namespaces")
+    tasks: list[dict[str, object]] = [
+        {"assert": {"that": f"{name} == '0'", "quiet": True}} for name in texts
+    ]
+    tasks += [{"debug": {"msg": "<laid out>"}, "when": layout["when"]}]
+    common = {"zonelab_attached": False, "precondition_rest": ""}
+    text = played(tmp_path, [{"block": tasks, "vars": given | texts | common}])
+    assert "<laid out>" in text, text
+
+
 @pytest.mark.parametrize("device", ["nvme2n2", "nvme2n2,nvme3n1"])
 def test_the_drive_of_the_first_device_is_laid_out(device: str) -> None:
     defaults = yaml.safe_load((ROOT / "roles/namespaces/defaults/main.yml").read_text())
