@@ -71,6 +71,39 @@ def test_dm_zap_is_built_unless_in_check_mode(check: bool) -> None:
     assert when(**given) == (not check)
 
 
+@pytest.mark.slow
+def test_a_level_whose_package_cannot_be_installed_fails_no_play(tmp_path: Path) -> None:
+    """The stand-ins of apt offer one package, which apt has no file for."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/apt.py").write_text(
+        "import json, sys\n"
+        "from ansible.module_utils.basic import AnsibleModule\n"
+        "asked = dict.fromkeys(('name', 'state', 'install_recommends', 'update_cache',"
+        " 'cache_valid_time'), {'type': 'raw'})\n"
+        "module = AnsibleModule(asked, supports_check_mode=True)\n"
+        f"open({str(tmp_path / 'asked')!r}, 'a').write('update ' if module.params['update_cache']"
+        " else 'install ')\n"
+        "module.fail_json(msg='no such file')\n"
+    )
+    file = ROOT / "roles/packages/tasks/packages_of_levels.yml"
+    text = file.read_text().replace("ansible.builtin.apt:", "apt:")
+    (tmp_path / "levels.yml").write_text(text.replace("'apt-cache', 'show'", "'echo', 'Package:'"))
+    variables = {
+        "zonelab_become": False,
+        "ansible_python_interpreter": sys.executable,
+        "__packages_missing_of_levels": ["fstool"],
+        "__packages_offered_names": ["fstool"],
+    }
+    tasks: list[dict[str, object]] = [
+        {"include_tasks": "levels.yml", "vars": variables},
+        {"debug": {"msg": "<the play goes on>"}},
+    ]
+    text = re.sub(r"\s+", " ", played(tmp_path, tasks))
+    assert "<the play goes on>" in text, text
+    assert "fstool: no such file. Levels that need them are skipped" in text
+    assert (tmp_path / "asked").read_text() == "update install "
+
+
 def test_a_build_that_was_ended_leaves_no_hash_of_its_source() -> None:
     tasks = yaml.safe_load((ROOT / "roles/native/tasks/build.yml").read_text())
     hashes = [
