@@ -48,9 +48,32 @@ def test_scripts_over_ssh_get_no_terminal() -> None:
     assert settings["ssh_connection"]["usetty"] == "False"
 
 
-def test_the_pipeline_has_no_tags() -> None:
-    """Children add a block's tags to their own, so a tag of one step selected destructive ones."""
-    assert "tags:" not in (ROOT / "ansible/site.yml").read_text()
+@pytest.mark.parametrize(
+    ("tag", "selected", "left_out"),
+    [
+        ("collect", "plan : Count pending runs", "tuning : Change settings"),
+        ("tune", "tuning : Change settings", "run : Start the runs, detached from the connection"),
+        (
+            "prepare",
+            "precondition : Purge and write the device, unless this was done",
+            "run : Copy the plan",
+        ),
+        (
+            "run",
+            "preflight : Refuse a host that now runs something else",
+            "tuning : Change settings",
+        ),
+        ("packages", "Skip hosts that run this campaign", "native : Compile and install"),
+    ],
+)
+def test_a_tag_selects_no_step_of_another_phase(tag: str, selected: str, left_out: str) -> None:
+    """Children add a block's tags to their own, so the block has none."""
+    play = Path(sys.executable).with_name("ansible-playbook")
+    argv = [play, "site.yml", "-i", "localhost,", "--list-tasks", "--tags", tag]
+    done = subprocess.run(argv, cwd=ROOT / "ansible", capture_output=True, text=True, check=True)
+    names = {line.split("\t")[0].strip() for line in done.stdout.splitlines()}
+    assert selected in names
+    assert left_out not in names
 
 
 def test_a_time_limit_from_the_command_line_is_text() -> None:
