@@ -528,23 +528,43 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
-        ([Verdict.NO_DIFFERENCE, Verdict.LOWER, Verdict.TOO_FEW], []),
-        ([Verdict.LOWER, Verdict.HOST_BOUND], ["host-bound"]),
-        ([Verdict.NOT_A_RESULT, Verdict.HOST_BOUND], ["host-bound", "not a result"]),
+        ([Verdict.NO_DIFFERENCE, Verdict.LOWER, Verdict.TOO_FEW], {}),
+        ([Verdict.LOWER, Verdict.HOST_BOUND], {"zone_size 64MiB": "host-bound"}),
+        (
+            [Verdict.NOT_A_RESULT, Verdict.HOST_BOUND],
+            {"zone_size 64MiB": "host-bound, not a result"},
+        ),
     ],
 )
-def test_an_order_of_times_needs_a_verdict_in_every_row(
-    words: list[Verdict], refused: list[str]
+def test_an_order_of_times_needs_a_verdict_in_every_row_of_a_stratum(
+    words: list[Verdict], refused: dict[str, str]
 ) -> None:
     def row(metric: str, word: Verdict, kind: MetricKind = MetricKind.TIME) -> Any:
-        return SimpleNamespace(metric=metric, verdict=word, info=SimpleNamespace(kind=kind))
+        info = SimpleNamespace(kind=kind)
+        return SimpleNamespace(metric=metric, stratum="zone_size 64MiB", verdict=word, info=info)
 
     rows = [row("mix.throughput", word) for word in words]
     rows += [row("mix.latency_p99", Verdict.NOT_COMPARABLE)]
     rows += [row("run.pad_bytes", Verdict.NOT_COMPARABLE, MetricKind.BYTES)]
     comparison: Any = SimpleNamespace(rows=rows)
     assert finish._refusals(comparison, "mix.throughput") == refused
-    assert finish._refusals(comparison, "run.pad_bytes") == []
+    assert finish._refusals(comparison, "run.pad_bytes") == {}
+
+
+def test_an_order_of_times_is_tested_in_the_other_strata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compare(load(campaign(tmp_path / "c")), contrast="finish_occupancy_pct")
+    names = list(dict.fromkeys(row.stratum for row in comparison.rows))
+    refused = {names[0]: "host-bound"}
+    times = {"overwrite.throughput", "overwrite.latency_p99"}
+    monkeypatch.setattr(finish, "_refusals", lambda _, name: refused if name in times else {})
+    runs = [run for run in comparison.runs if run.ok]
+    rows = list(finish._test(comparison, "f2fs", runs))
+    over = "overwrite: operations per second over the finish occupancy"
+    tested = next(row for row in rows if row[1] == over)
+    assert tested[2] != "host-bound"
+    assert tested[5].endswith(f"; without {names[0]} (host-bound)")
 
 
 @pytest.mark.slow

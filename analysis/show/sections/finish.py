@@ -11,6 +11,7 @@ from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
 from analysis.judge.directions import Along, Direction, FinishSetting, SettingValue
+from analysis.judge.select import stratum_of
 from analysis.judge.wording import has_only_values
 from analysis.read import zones
 from analysis.read.grouping import grouped
@@ -187,14 +188,18 @@ def setting_of(spec: RunSpec) -> FinishSetting:
 
 
 def _test(comparison: Comparison, row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
-    points = points_of(runs)
-    for direction in (*directions.PUBLISHED, *_orders(comparison, points, runs)):
-        if refused := _refusals(comparison, direction.metric):
-            yield row, direction.text, ", ".join(refused), numbers.DASH, numbers.DASH, ""
+    for direction in (*directions.PUBLISHED, *_orders(comparison, points_of(runs), runs)):
+        refused = _refusals(comparison, direction.metric)
+        kept = [run for run in runs if stratum_of(run, comparison.varying) not in refused]
+        if not kept:
+            words = ", ".join(sorted(set(refused.values())))
+            yield row, direction.text, words, numbers.DASH, numbers.DASH, ""
             continue
-        for one in directions.judge(points, direction):
+        left_out = [f"without {name} ({word})" for name, word in refused.items()]
+        for one in directions.judge(points_of(kept), direction):
             p = numbers.formatted(one.p, ".2g")
-            yield row, one.text, one.word.value, p, str(one.blocks), one.evidence
+            evidence = "; ".join([one.evidence, *(() if one.where else left_out)])
+            yield row, one.text, one.word.value, p, str(one.blocks), evidence
 
 
 def _orders(
@@ -211,17 +216,16 @@ def _orders(
                 yield Direction(over, metric, unit, along, rises=None)
 
 
-def _refusals(comparison: Comparison, metric: str) -> list[str]:
-    """Return the verdicts of rows of a time that were not tested; empty for bytes.
+def _refusals(comparison: Comparison, metric: str) -> dict[str, str]:
+    """Return the strata in which a time was not tested in each row, with the rows' verdicts.
 
-    Too few runs are no refusal: Page's test needs no pairs, and counts its blocks.
+    Empty for bytes. Too few runs are no refusal: Page's test needs no pairs, and counts its blocks.
     """
-    words = {
-        row.verdict
-        for row in comparison.rows
-        if row.metric == metric and row.info.kind is MetricKind.TIME and has_only_values(row)
-    }
-    return sorted(words)
+    words: dict[str, set[str]] = defaultdict(set)
+    for row in comparison.rows:
+        if row.metric == metric and row.info.kind is MetricKind.TIME and has_only_values(row):
+            words[row.stratum].add(row.verdict)
+    return {stratum: ", ".join(sorted(own)) for stratum, own in words.items()}
 
 
 def _plots(
