@@ -336,3 +336,19 @@ def test_numbers_of_an_inventory_are_texts_of_the_command(tmp_path: Path) -> Non
 def test_the_drive_of_the_first_device_is_laid_out(device: str) -> None:
     defaults = yaml.safe_load((ROOT / "roles/namespaces/defaults/main.yml").read_text())
     assert jinja2.Template(defaults["namespaces_drive"]).render(device=device) == "nvme2n2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [".", "ansible"])
+def test_misspelt_variables_are_refused(tmp_path: Path, folder: str) -> None:
+    play = Path(sys.executable).with_name("ansible-playbook")
+    argv = [play, "site.yml", "-i", "localhost,", "-c", "local", "-e", "device="]
+    argv += ["-e", f"zonelab_build={tmp_path}", "-e", "run_numa=none", "-e", "ansible_user=x"]
+    more = ["-e", "repetition=3", "-e", '{"quickly": true}']
+    known, unknown = (
+        subprocess.run(words, cwd=ROOT / folder, capture_output=True, text=True, check=False).stdout
+        for words in (argv, argv + more)
+    )
+    assert "No device named" in known
+    assert "unknown variable: repetition (did you mean repetitions?), quickly. The" in unknown
+    assert "No device named" not in unknown
