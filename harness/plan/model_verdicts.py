@@ -83,15 +83,21 @@ def of_drive(served: str, configs: Path = CONFIGS) -> tuple[DriveModel, ModelVer
 def core(model: DriveModel, configs: Path = CONFIGS) -> str:
     """Return ``passes``, ``fails (n of the curves)`` or ``not validated``, for tables.
 
-    The number of known misses follows ``passes``.
+    The number of known misses follows ``passes``. A drive that has the verdict of another one
+    begins with ``as NAME:``.
     """
-    verdict = load(model, configs)
+    verdict, origin = load(model, configs), ""
     if verdict is None:
-        return "not validated"
+        found = of_drive(drive_files.served_name(model), configs)
+        if found is None:
+            return "not validated"
+        validated, verdict = found
+        origin = f"as {validated.name}: "
     failed = len(verdict.core_failed)
     if failed:
-        return f"fails ({failed} of the curves)"
-    return f"passes, known misses: {len(verdict.core_missed)}" if verdict.core_missed else "passes"
+        return f"{origin}fails ({failed} of the curves)"
+    missed = f", known misses: {len(verdict.core_missed)}" if verdict.core_missed else ""
+    return f"{origin}passes{missed}"
 
 
 def _file(model: DriveModel, configs: Path) -> Path:

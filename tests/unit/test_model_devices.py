@@ -115,7 +115,7 @@ def test_an_exported_device_stays(stand_in: StandIn, monkeypatch: pytest.MonkeyP
 
 def test_a_conventional_model_is_scaled(stand_in: StandIn) -> None:
     stand_in.does(READY)
-    up = ["model", "up", "conventional-7op", "--capacity", "1GiB", "--unvalidated"]
+    up = ["model", "up", "conventional-7op", "--capacity", "1GiB"]  # validated as zn540-1tb
     assert main(up) == ExitCode.OK
     assert "--conventional" in stand_in.text("argv")
     assert json.loads(stand_in.text("model"))["ftl"]["capacity"]["value"] == f"{1 << 30}B"
@@ -124,7 +124,7 @@ def test_a_conventional_model_is_scaled(stand_in: StandIn) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["conventional-7op"], "core not validated"),
+        (["conventional-7op", "--set", "flash.program=1ms"], "core not validated"),
         (["zn540-1tb", "--set", "flash.program=1ms"], "core not validated"),
         (["zn540-1tb", "--capacity", "1GiB"], "less than a zone"),
         (["zn540-1tb", "--capacity", "8"], "is not a size"),

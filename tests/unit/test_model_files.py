@@ -230,6 +230,7 @@ def test_a_stored_verdict_holds_for_the_validated_values_only(tmp_path: Path) ->
     assert model_verdicts.core(changed, tmp_path) == "not validated"
     reworded = load_model(str(edited(ZN540, tmp_path, ("flash.program.source", "else"))))
     assert model_verdicts.core(reworded, tmp_path) == "passes"
+    assert model_verdicts.core(load_model("zones-4m")) == "as zn540-64k: passes, known misses: 1"
     path.write_text('{"schema_version": 2}')
     with pytest.raises(ConfigError, match="not a stored validation"):
         model_verdicts.load(model, tmp_path)
