@@ -1,10 +1,11 @@
-"""Names the layer that makes media bytes differ, because M / U is a product of three factors.
+"""Names the layers that make media bytes differ, because M / U is a product of three factors.
 
 M / U = L / U (RocksDB) * H / L (level) * M / H (device), see docs/methods.md#the-ledger.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from analysis.judge import stats
@@ -25,7 +26,7 @@ _Factors = Mapping[str, float]
 
 
 def why(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
-    """Return the layer in which the best value differs most from the next one and the baseline.
+    """Return the layers in which the best value differs most from the next one and the baseline.
 
     The text is empty for a metric other than ``wa_total``, or if a factor of the best value or of
     its baseline is unknown.
@@ -61,6 +62,11 @@ def _factors(group: Group, phase: str) -> _Factors | None:
 
 
 def _largest(best: _Factors, other: _Factors) -> str:
-    """Return the layer in which the best value gains most, with both factors."""
-    layer = max(_LAYERS, key=lambda name: other[name] / best[name])
-    return f"{layer} (x{best[layer]:.2f} against x{other[layer]:.2f})"
+    """Return the layers in which the best value gains most, with both factors.
+
+    A layer with at least half of the largest gain is named too; gains are logs of ratios.
+    """
+    gains = {layer: math.log(other[layer] / best[layer]) for layer in _LAYERS}
+    most = max(gains.values())
+    named = sorted((name for name in gains if gains[name] >= most / 2), key=lambda x: -gains[x])
+    return " and ".join(f"{name} (x{best[name]:.2f} against x{other[name]:.2f})" for name in named)
