@@ -38,5 +38,7 @@ class LookupModule(LookupBase):
 
 
 def _named(name: str, known: set[str]) -> str:
+    if name == "_raw_params":  # Ansible's name for words without =
+        return "a word without = (put a value with blanks in quotes)"
     similar = difflib.get_close_matches(name, sorted(known), n=1)
     return f"{name} (did you mean {similar[0]}?)" if similar else name

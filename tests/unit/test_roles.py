@@ -102,11 +102,14 @@ def test_a_level_whose_package_cannot_be_installed_fails_no_play(tmp_path: Path)
         "import json, sys\n"
         "from ansible.module_utils.basic import AnsibleModule\n"
         "asked = dict.fromkeys(('name', 'state', 'install_recommends', 'update_cache',"
-        " 'cache_valid_time'), {'type': 'raw'})\n"
+        " 'cache_valid_time', 'update_cache_retries', 'update_cache_retry_max_delay'),"
+        " {'type': 'raw'})\n"
         "module = AnsibleModule(asked, supports_check_mode=True)\n"
-        f"open({str(tmp_path / 'asked')!r}, 'a').write('update ' if module.params['update_cache']"
-        " else 'install ')\n"
-        "module.fail_json(msg='no such file')\n"
+        "update, name = module.params['update_cache'], module.params['name']\n"
+        f"open({str(tmp_path / 'asked')!r}, 'a').write('update ' if update else f'{{name}} ')\n"
+        "if update or name == 'fstool':\n"
+        "    module.fail_json(msg='no such file')\n"
+        "module.exit_json(changed=True)\n"
     )
     file = ROOT / "roles/packages/tasks/packages_of_levels.yml"
     text = file.read_text().replace("ansible.builtin.apt:", "apt:")
@@ -114,17 +117,17 @@ def test_a_level_whose_package_cannot_be_installed_fails_no_play(tmp_path: Path)
     variables = {
         "zonelab_become": False,
         "ansible_python_interpreter": sys.executable,
-        "__packages_missing_of_levels": ["fstool"],
-        "__packages_offered_names": ["fstool"],
+        "__packages_missing_of_levels": ["fstool", "other"],
+        "__packages_offered_names": ["fstool", "other"],
     }
     tasks: list[dict[str, object]] = [
         {"include_tasks": "levels.yml", "vars": variables},
-        {"debug": {"msg": "<the play goes on>"}},
+        {"debug": {"msg": "<the play goes on, {{ packages_installed_of_levels is changed }}>"}},
     ]
     text = re.sub(r"\s+", " ", played(tmp_path, tasks))
-    assert "<the play goes on>" in text, text
-    assert "fstool: no such file. Levels that need them are skipped" in text
-    assert (tmp_path / "asked").read_text() == "update install "
+    assert "<the play goes on, True>" in text, text
+    assert "fstool: no such file. Levels that need it are skipped" in text
+    assert (tmp_path / "asked").read_text() == "update fstool other "
 
 
 def test_a_build_that_was_ended_leaves_no_hash_of_its_source() -> None:

@@ -307,7 +307,7 @@ static int RunProgram(int argc, char** argv) {
       "  kvmix run --db=/mnt/db --insert=1 --operations=1000000 --key_space=3000000\n"
       "  kvmix run --db=/mnt/db --use_existing_db --existing=1000000 --key_space=3000000 --seed=1 "
       "\\\n"
-      "    --insert=50 --update=25 --delete=10 --query=15 --absent_share=1 --operations=2000000\n"
+      "    --insert=50 --update=25 --delete=10 --query=15 --absent_share=0.1 --operations=2000000\n"
       "  kvmix run --fs_uri='zlfs://dev:nvme0n2?aux=/tmp/aux' --db=db --insert=1 "
       "--operations=1000\n"
       "  kvmix run --db=/mnt/db --use_existing_db --existing=1000000 --query=1 --rate=5000 \\\n"
@@ -327,7 +327,7 @@ static int RunProgram(int argc, char** argv) {
   generate->footer(
       "Example:\n  kvmix generate --out=workload.txt --gated --insert=50 --update=25 --delete=10 "
       "\\\n"
-      "    --query=15 --absent_share=1 --operations=100000 --seed=1");
+      "    --query=15 --absent_share=0.1 --operations=100000 --seed=1");
   generate->callback([&] { exit = Generate(&flags); });
   try {
     app.parse(argc, argv);

@@ -34,7 +34,10 @@ void RecordedPlayer::Begin(const Mount& mount) {
 // Keeps what the last mount gave up in zones that the next one finds written.
 void RecordedPlayer::Keep(const Mount& next) {
   if (!std::exchange(begun_, true)) return;
-  for (std::uint32_t i = 0; i < next.zones.size(); ++i) {
+  // A trace can go on with another device, or after a mount that was not recorded.
+  const auto zones = std::min<std::uint32_t>(next.zones.size(), model_->allocator().zone_count());
+  given_up_.erase(given_up_.lower_bound(zones), given_up_.end());
+  for (std::uint32_t i = 0; i < zones; ++i) {
     const ZoneSpace& zone = model_->allocator().zone(i);
     const std::uint64_t left = zone.capacity - zone.written;
     const bool full = static_cast<ZoneUse>(next.zones[i].use) == ZoneUse::kFull;
@@ -49,8 +52,9 @@ void RecordedPlayer::Keep(const Mount& next) {
 SpaceUse RecordedPlayer::space() const {
   SpaceUse space = SpaceOf(model_->allocator());
   for (const auto& [zone, bytes] : given_up_) {
-    space.garbage -= bytes;
-    space.given_up += bytes;
+    const std::uint64_t lost = std::min(bytes, space.garbage);
+    space.garbage -= lost;
+    space.given_up += lost;
   }
   return space;
 }

@@ -80,9 +80,8 @@ void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size
   }
 }
 
-IOStatus CopyOut(Volume* volume, File* file, const fs::path& path, Salvaged* salvaged) {
-  Output output(std::fopen(path.c_str(), "wbxe"), std::fclose);
-  if (output == nullptr) return errno == EEXIST ? Exists(path) : Failed(path);
+IOStatus CopyOut(Volume* volume, File* file, Output output, const fs::path& path,
+                 Salvaged* salvaged) {
   std::vector<char> buffer(kPart);
   std::vector<Loss> losses;
   for (std::uint64_t at = 0; at < salvaged->size; at += kPart) {
@@ -121,7 +120,10 @@ IOStatus SalvageFile(Volume* volume, File* file, const fs::path& path, Salvaged*
     if (fs::exists(fs::symlink_status(name, error))) return Exists(name);
   }
   RETURN_IF_ERROR(MakeFolder(path.parent_path()));
-  IOStatus status = CopyOut(volume, file, partial, salvaged);
+  Output output(std::fopen(partial.c_str(), "wbxe"), std::fclose);
+  // Another salvage can have made it. Then it stays.
+  if (output == nullptr) return errno == EEXIST ? Exists(partial) : Failed(partial);
+  IOStatus status = CopyOut(volume, file, std::move(output), partial, salvaged);
   if (status.ok()) status = RenameToNew(partial, salvaged->losses.empty() ? path : damaged);
   if (status.ok()) return SyncFolder(path.parent_path());
   fs::remove(partial, error);

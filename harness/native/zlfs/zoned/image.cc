@@ -80,6 +80,12 @@ IOStatus Agree(const ShapeRequest& request, const EmulatedShape& shape) {
   return IOStatus::OK();
 }
 
+// Reserves blocks before it sets the size, so that a kill leaves an empty file. Returns an errno.
+int Reserve(int fd, off_t size) {
+  if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) == 0) return ftruncate(fd, size) == 0 ? 0 : errno;
+  return errno == EOPNOTSUPP ? posix_fallocate(fd, 0, size) : errno;
+}
+
 }  // namespace
 
 IOStatus Image::OpenMemory(const std::string& name, const ShapeRequest& request,
@@ -138,7 +144,7 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
     if (fstatvfs(fd_, &fs) != 0 || fs.f_bavail * fs.f_frsize < size_) {
       return MakeError(DeviceError::kNoSpace, name + ": needs " + std::to_string(size_) + " bytes");
     }
-    const int failed = posix_fallocate(fd_, 0, static_cast<off_t>(size_));
+    const int failed = Reserve(fd_, static_cast<off_t>(size_));
     if (failed != 0) {
       // An empty file can become an image later, an incomplete one cannot.
       return ftruncate(fd_, 0) == 0 ? MakeSystemError(failed, name) : MakeSystemError(errno, name);
