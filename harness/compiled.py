@@ -68,12 +68,12 @@ def compiled(content: bytes, archive: Path) -> bytes:
 def write(path: Path, content: bytes, *, executable: bool = False) -> None:
     """Write a file completely or not at all, even if the power fails.
 
-    store/files.py does this for texts, but no other module of the archive may be imported yet.
+    store/files.py does this for texts, but ``use`` imports no other module of the archive.
 
     Raises:
         OSError: the file cannot be written, for example on a full disk.
     """
-    # A file that a kill leaves has the ending of a copy, so the next version removes it.
+    # A copy that a kill leaves has the ending of a copy, so the next version removes it.
     partial = path.with_name(f"{path.stem}-{os.getpid()}{path.suffix}")
     try:
         with partial.open("wb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 
 from matplotlib.axes import Axes
 
@@ -18,7 +17,7 @@ from analysis.judge.directions import (
     zone_sizes,
 )
 from analysis.show.drawing import INK, Look, Plot, canvas, dots, legend, panels, slug, stamped
-from analysis.show.groups import MARKERS, PALETTE
+from analysis.show.groups import PALETTE, marker_of
 from analysis.show.point_labels import label_points
 from harness.metrics.catalogue import MetricKind
 
@@ -210,8 +209,8 @@ def wear(points: Sequence[SettingValue], label: Label) -> Plot:
 
 
 def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:
-    """Return each zone size with its colour and marker; more sizes than colours repeat them."""
-    return zip(sizes, cycle(PALETTE), cycle(MARKERS), strict=False)
+    """Return each zone size with its colour and marker, which no other one has."""
+    return [(size, PALETTE[i % len(PALETTE)], marker_of(i)) for i, size in enumerate(sizes)]
 
 
 def _costs(

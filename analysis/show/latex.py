@@ -113,7 +113,7 @@ def _verdicts(comparison: Comparison) -> str:
 
 
 def _tenants(comparison: Comparison) -> str:
-    table = words.every_slowdown(comparison.runs, not_hardware=comparison.pool.not_hardware)
+    _, table = words.summary_of(comparison.runs, not_hardware=comparison.pool.not_hardware)
     caption = (
         "Every tenant beside the others against itself running alone: how many times less "
         "throughput and longer latency, paired t interval on within-block log ratios, n blocks"

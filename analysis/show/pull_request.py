@@ -48,9 +48,7 @@ def markdown(comparison: Comparison, others: Sequence[OtherCampaign] = ()) -> st
 
 def _tenants(comparison: Comparison) -> list[str]:
     """Return the sentences and the slowdowns of tenants, which have no verdicts against others."""
-    not_hardware = comparison.pool.not_hardware
-    sentences = words.sentences(comparison.runs, not_hardware=not_hardware)
-    table = words.every_slowdown(comparison.runs, not_hardware=not_hardware)
+    sentences, table = words.summary_of(comparison.runs, not_hardware=comparison.pool.not_hardware)
     return ["\n".join(_items(sentences)), _table(*table)]
 
 

@@ -158,9 +158,7 @@ def _mix_parts(comparison: Comparison) -> list[str]:
     """Return the sentences and the slowdowns of tenants; empty if tenants are not compared."""
     if comparison.contrast != mix.FACTOR:
         return []
-    not_hardware = comparison.pool.not_hardware
-    sentences = words.sentences(comparison.runs, not_hardware=not_hardware)
-    table = words.every_slowdown(comparison.runs, not_hardware=not_hardware)
+    sentences, table = words.summary_of(comparison.runs, not_hardware=comparison.pool.not_hardware)
     listed = "\n".join(f"- {sentence}" for sentence in sentences)
     return [listed, markdown(*table) if table.rows else ""]
 

@@ -183,26 +183,19 @@ def lines(runs: Sequence[RunRecord], *, not_hardware: bool) -> list[str]:
     return text or [_NOTHING]
 
 
-def sentences(runs: Sequence[RunRecord], *, not_hardware: bool) -> list[str]:
-    """Return the sentences of each mix, for a page that also has :func:`every_slowdown`."""
-    found = [
-        line
-        for mix in mixes(runs)
-        for line in _titled(mix, fairness.slowdowns(mix), not_hardware=not_hardware)
-    ]
-    return found or [_NOTHING]
-
-
-def every_slowdown(runs: Sequence[RunRecord], *, not_hardware: bool) -> Table:
-    """Return one row per slowdown, with its mix where there are several."""
-    found = [
-        (mix, table(fairness.slowdowns(mix), not_hardware=not_hardware)) for mix in mixes(runs)
-    ]
+def summary_of(runs: Sequence[RunRecord], *, not_hardware: bool) -> tuple[list[str], Table]:
+    """Return the sentences of each mix, and one row per slowdown, with its mix if several exist."""
+    text, found = [], []
+    for mix in mixes(runs):
+        slowdowns = fairness.slowdowns(mix)
+        text += _titled(mix, slowdowns, not_hardware=not_hardware)
+        found.append((mix.label, table(slowdowns, not_hardware=not_hardware).rows))
     header = table((), not_hardware=not_hardware).header
-    if any(mix.label for mix, _ in found):
-        rows = [(mix.label, *row) for mix, own in found for row in own.rows]
-        return Table(("mix", *header), rows)
-    return Table(header, [row for _, own in found for row in own.rows])
+    if any(label for label, _ in found):
+        header, rows = ("mix", *header), [(label, *row) for label, own in found for row in own]
+    else:
+        rows = [row for _, own in found for row in own]
+    return text or [_NOTHING], Table(header, rows)
 
 
 def table(slowdowns: Iterable[Slowdown], *, not_hardware: bool) -> Table:

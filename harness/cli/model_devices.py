@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def add_arguments(actions: Any) -> None:
 def _up(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.model)
     core = "not validated" if arguments.set else model_verdicts.core(model)
-    if "passes" not in core and not arguments.unvalidated:
+    if not re.match(r"(as \S+: )?passes", core) and not arguments.unvalidated:
         raise ConfigError(
             f"model {model.name} with these numbers: core {core}",
             hint="add --unvalidated to serve it; its times then describe no drive",

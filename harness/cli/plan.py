@@ -122,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--earlier",
         metavar="CAMPAIGN",
-        help="campaign whose spread gives the power (default: README's, or shipped)",
+        help="campaign whose spread of runs gives the power (default: see above)",
     )
     parser.add_argument(
         "--effect",

@@ -36,8 +36,8 @@ def render(
             parts.append(f"skipped on {host.host}:\n{skipped}")
         if _lacks_baseline(plan, host.inspection, host.runs):
             parts.append(
-                f"the baseline {plan.baseline} cannot run on {host.host}, so no row gets a verdict;"
-                " name other levels with --levels (playbook: -e levels=A,B)\n"
+                f"the baseline {plan.baseline} cannot run on {host.host}: rows against it get no"
+                " verdict there; name other levels with --levels (playbook: -e levels=A,B)\n"
             )
     for host_name, host_cells in cells:
         parts.extend(_derived(host_name, host_cells, markdown=markdown))

@@ -42,10 +42,13 @@ def opened(paths: Sequence[Path], dilation: int = 1) -> Iterator[list[RecordedTr
     """
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
         sources = [_source(path, Path(folder) / str(i), dilation) for i, path in enumerate(paths)]
+        first_run = next((source for source in sources if source.spec is not None), sources[0])
         for source in sources[1:]:
-            if source.setting != sources[0].setting or not _same_cell(source, sources[0]):
+            differs = source.setting != sources[0].setting
+            if differs or not _same_cell(source, first_run):
+                other = sources[0] if differs else first_run
                 raise UsageError(
-                    f"{source.name} was recorded with other settings than {sources[0].name}",
+                    f"{source.name} was recorded with other settings than {other.name}",
                     hint="replay only repetitions of one cell together",
                 )
         yield sources

@@ -117,7 +117,8 @@ def find_campaign(name: str) -> CampaignPaths:
     """
     if root := _folder(name):
         return CampaignPaths(root)
-    known = {plan.parent.name for plan in RESULTS.glob("*/plan.json")}
+    # A folder with a dot is a part that a killed command left.
+    known = {plan.parent.name for plan in RESULTS.glob("[!.]*/plan.json")}
     known |= {path.name.removesuffix(ARCHIVE) for path in RESULTS.glob(f"*{ARCHIVE}")}
     raise UsageError(
         f"no campaign {name!r}: it has no plan.json",

@@ -36,7 +36,7 @@ def full_disk_is_clear(path: Path) -> Iterator[None]:
             raise
         raise HostError(
             f"no space left on the disk that holds {path}",
-            hint="free space there and repeat the command; completed runs are kept",
+            hint="free space there and repeat the command",
             code="disk-full",
         ) from None
 

@@ -385,6 +385,8 @@ def test_every_zone_size_is_drawn() -> None:
         ]
     for plot in plots:
         assert all(human(size, "B") in (plot.svg or "") for size in sizes)
+    looks = {look[1:] for look in finish_figures._looks(sizes)}
+    assert len(looks) == len(sizes)
 
 
 @pytest.mark.slow
@@ -565,6 +567,9 @@ def test_an_order_of_times_is_tested_in_the_other_strata(
     tested = next(row for row in rows if row[1] == over)
     assert tested[2] != "host-bound"
     assert tested[5].endswith(f"; without {names[0]} (host-bound)")
+    # A stratum of another level's runs is none of these.
+    refused["f2fs, zone_size 1MiB"] = refused.pop(names[0])
+    assert not any("without" in row[5] for row in finish._test(comparison, "f2fs", runs))
 
 
 @pytest.mark.slow

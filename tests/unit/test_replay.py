@@ -468,8 +468,9 @@ def test_only_repetitions_of_a_cell_are_replayed_together(
     spec = json.loads((runs[1] / "run.json").read_text())
     for change in ({"cell": "zlfs-twin"}, {"level_options": {"gc": "off"}}):
         (runs[1] / "run.json").write_text(json.dumps(spec | change))
-        with pytest.raises(UsageError, match="other settings"), sources.opened(runs):
-            pass
+        for paths in (runs, [TRACE, *runs], [runs[0], TRACE, runs[1]]):
+            with pytest.raises(UsageError, match="other settings"), sources.opened(paths):
+                pass
 
 
 def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

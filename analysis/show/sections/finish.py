@@ -11,7 +11,7 @@ from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
 from analysis.judge.directions import Along, Direction, FinishSetting, SettingValue
-from analysis.judge.select import stratum_of
+from analysis.judge.select import stratum_of, varying_factors
 from analysis.judge.wording import has_only_values
 from analysis.read import zones
 from analysis.read.grouping import grouped
@@ -151,16 +151,10 @@ def section(data: ReportData) -> Section | None:
 
 def _by_row(planned: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
     """Return the runs by level and by the other factors that vary, for example ``zlfs, gc off``."""
-    varying = [
-        name
-        for name in dict.fromkeys(name for run in planned for name in run.spec.factors)
-        if name not in {*Along} and len({run.spec.factors.get(name) for run in planned}) > 1
-    ]
+    apart = {*Along, "level", "campaign"}
+    varying = [name for name in varying_factors(planned, FACTOR) if name not in apart]
     return grouped(
-        planned,
-        lambda run: ", ".join(
-            [run.spec.row, *(f"{name} {run.spec.factors.get(name, '-')}" for name in varying)]
-        ),
+        planned, lambda run: ", ".join(filter(None, [run.spec.row, stratum_of(run, varying)]))
     )
 
 
@@ -188,15 +182,18 @@ def setting_of(spec: RunSpec) -> FinishSetting:
 
 
 def _test(comparison: Comparison, row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
-    for direction in (*directions.PUBLISHED, *_orders(comparison, points_of(runs), runs)):
-        refused = _refusals(comparison, direction.metric)
-        kept = [run for run in runs if stratum_of(run, comparison.varying) not in refused]
-        if not kept:
+    points = points_of(runs)
+    strata = grouped(runs, lambda run: stratum_of(run, comparison.varying))
+    for direction in (*directions.PUBLISHED, *_orders(comparison, points, runs)):
+        found = _refusals(comparison, direction.metric)
+        refused = {name: word for name, word in found.items() if name in strata}
+        if refused.keys() == strata.keys():
             words = ", ".join(sorted(set(refused.values())))
             yield row, direction.text, words, numbers.DASH, numbers.DASH, ""
             continue
         left_out = [f"without {name} ({word})" for name, word in refused.items()]
-        for one in directions.judge(points_of(kept), direction):
+        kept = [run for name, own in strata.items() if name not in refused for run in own]
+        for one in directions.judge(points_of(kept) if refused else points, direction):
             p = numbers.formatted(one.p, ".2g")
             evidence = "; ".join([one.evidence, *(() if one.where else left_out)])
             yield row, one.text, one.word.value, p, str(one.blocks), evidence
