@@ -35,7 +35,8 @@ void RecordedPlayer::Begin(const Mount& mount) {
 void RecordedPlayer::Keep(const Mount& next) {
   if (!std::exchange(begun_, true)) return;
   // A trace can go on with another device, or after a mount that was not recorded.
-  const auto zones = std::min<std::uint32_t>(next.zones.size(), model_->allocator().zone_count());
+  const auto zones = static_cast<std::uint32_t>(
+      std::min<std::size_t>(next.zones.size(), model_->allocator().zone_count()));
   given_up_.erase(given_up_.lower_bound(zones), given_up_.end());
   for (std::uint32_t i = 0; i < zones; ++i) {
     const ZoneSpace& zone = model_->allocator().zone(i);
