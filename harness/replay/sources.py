@@ -34,7 +34,7 @@ class RecordedTrace:
 def opened(paths: Sequence[Path], dilation: int = 1) -> Iterator[list[RecordedTrace]]:
     """Unpack the traces for as long as the context lasts.
 
-    ``dilation`` is that of traces outside run directories.
+    ``dilation`` belongs to traces outside run directories.
 
     Raises:
         UsageError: a trace is missing or damaged, or the traces have different settings.

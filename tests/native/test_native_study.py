@@ -71,7 +71,7 @@ def test_a_study(campaign: NativeCampaign, capsys: pytest.CaptureFixture[str]) -
     assert native_study.play(campaign, STUDY) == 0
     shown = capsys.readouterr().out
     assert "modelled: zones-4m, mean error" in shown
-    assert "k = 2" in shown
+    assert "dilation 2" in shown
     folder = CampaignPaths(campaign.results / "c")
     runs = folder.runs(native_study.HOST)
     for level in ("f2fs", "conventional-ext4"):

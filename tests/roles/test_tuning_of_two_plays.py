@@ -63,6 +63,7 @@ class Host:
             "zonelab_state": str(self.folder / "state"),
             "zonelab_pending": 1,
             "campaign": MINE,
+            "preflight_inspected": {},  # the first look found no campaign
             "tuning_name": os.path.relpath(self.folder / "own", ROOT / "configs/tunings"),
         }
         _, failed, output = play(book, variables)
