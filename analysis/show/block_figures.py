@@ -12,7 +12,7 @@ from analysis import numbers
 from analysis.judge.stats import geometric_mean
 from analysis.read.block import BlockPoint
 from analysis.show.drawing import Plot, canvas, dots, legend, slug, stamped
-from analysis.show.groups import MARKERS, PALETTE
+from analysis.show.groups import PALETTE, marker_of
 from harness.metrics.catalogue import MetricKind
 
 _HEIGHT = 3.2
@@ -75,7 +75,7 @@ def _drawn(plot: Plot, lines: Sequence[SweepLine], x_label: str, unit: str, mark
     colours = {label: index for index, label in enumerate(dict.fromkeys(one.label for one in own))}
     for one in own:
         index = colours[one.label]
-        _draw(axes, one, PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], factor)
+        _draw(axes, one, PALETTE[index % len(PALETTE)], marker_of(index), factor)
     places = sorted({place for one in own for place in one.values})
     axes.set_xscale("log", base=2)
     names = [numbers.block_size(at) if not x_label else str(at) for at in places]
