@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,9 @@ def add_arguments(actions: Any) -> None:
 
 def _up(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.model)
-    core = "not validated" if arguments.set else model_verdicts.core(model)
-    if not re.match(r"(as \S+: )?passes", core) and not arguments.unvalidated:
+    passes = model_verdicts.passes(model) and not arguments.set
+    if not passes and not arguments.unvalidated:
+        core = "not validated" if arguments.set else model_verdicts.core(model)
         raise ConfigError(
             f"model {model.name} with these numbers: core {core}",
             hint="add --unvalidated to serve it; its times then describe no drive",

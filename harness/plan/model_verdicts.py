@@ -86,18 +86,29 @@ def core(model: DriveModel, configs: Path = CONFIGS) -> str:
     The number of known misses follows ``passes``. A drive that has the verdict of another one
     begins with ``as NAME:``.
     """
-    verdict, origin = load(model, configs), ""
-    if verdict is None:
-        found = of_drive(drive_files.served_name(model), configs)
-        if found is None:
-            return "not validated"
-        validated, verdict = found
-        origin = f"as {validated.name}: "
+    found = _judged(model, configs)
+    if found is None:
+        return "not validated"
+    validated, verdict = found
+    origin = "" if validated.name == model.name else f"as {validated.name}: "
     failed = len(verdict.core_failed)
     if failed:
         return f"{origin}fails ({failed} of the curves)"
     missed = f", known misses: {len(verdict.core_missed)}" if verdict.core_missed else ""
     return f"{origin}passes{missed}"
+
+
+def passes(model: DriveModel, configs: Path = CONFIGS) -> bool:
+    """Return whether the core has a verdict, its own or another drive's, without failed curves."""
+    found = _judged(model, configs)
+    return found is not None and not found[1].core_failed
+
+
+def _judged(model: DriveModel, configs: Path) -> tuple[DriveModel, ModelVerdict] | None:
+    verdict = load(model, configs)
+    if verdict is not None:
+        return model, verdict
+    return of_drive(drive_files.served_name(model), configs)
 
 
 def _file(model: DriveModel, configs: Path) -> Path:
